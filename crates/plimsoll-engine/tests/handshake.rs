@@ -7,7 +7,8 @@ mod served;
 
 use std::net::SocketAddr;
 
-use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_engine::load::Load;
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{LoadPlan, Pacing, ServerName, Timeouts, TlsOptions, TlsVersion, Trust};
 use plimsoll_model::tally::Tally;

@@ -44,11 +44,11 @@ const LEASE_CHECKS: Duration = Duration::from_millis(200);
 /// - `Survey` is answered by `Surveyed`, between loads.
 /// - After `Watch`, a `Reading` comes once a second, until the agent ends.
 /// - `Prepare` is answered by `Ready` or `Failed`. After it, the load ends with exactly one
-///   `LoadEnded` or `Failed`, also when `Stop` comes before `Start`. Then the next `Prepare` may
+///   `Ended` or `Failed`, also when `Stop` comes before `Start`. Then the next `Prepare` may
 ///   come.
 /// - Intervals of a load have strictly ascending seconds. Over all of them,
-///   `scheduled = ok + errors + unsent` once `LoadEnded` was sent.
-/// - `Stop` without a load does nothing: it may cross `LoadEnded` on the way.
+///   `scheduled = ok + errors + unsent` once `Ended` was sent.
+/// - `Stop` without a load does nothing: it may cross `Ended` on the way.
 /// - `Steer` comes between `Start` and the end of a hold, and is answered by `Steered` with its
 ///   number, after the intervals in which it was carried out.
 /// - `Serve` is answered by `Listening` or `Failed`, `Count` by `ServeCounters` while it serves.

@@ -147,6 +147,7 @@ fn read_bytes(stream: impl Read, announced: u32, most: usize) -> Result<Vec<u8>,
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::event::LoadEvent;
     use plimsoll_model::tally::{Interval, Tally};
     use plimsoll_model::{ErrorClass, Nanos};
     use proptest::prelude::*;
@@ -168,8 +169,8 @@ mod tests {
                 descriptors_max: 1024,
                 machine: Machine { cpus: 2, ..Machine::default() },
             },
-            FromAgent::Interval(Box::new(Interval { second: 4, tally })),
-            FromAgent::LoadEnded { window: Nanos::from_secs(9) },
+            FromAgent::Load(LoadEvent::Interval(Box::new(Interval { second: 4, tally }))),
+            FromAgent::Load(LoadEvent::Ended { window: Nanos::from_secs(9) }),
         ];
         let mut stream = Vec::new();
         for message in &sent {

@@ -1,9 +1,9 @@
 //! The messages between a coordinator and its agents.
 //!
 //! ```text
-//! load    Prepare -> Ready -> Start -> Interval… Rows… Draining -> LoadEnded    any number of times
+//! load    Prepare -> Ready -> Start -> Interval… Rows… Draining -> Ended        any number of times
 //!         on other hosts                 Start -> Armed -> Go, or Start again with a later instant
-//! hold    as load, and between Start and LoadEnded: Steer -> Steered            any number of times
+//! hold    as load, and between Start and Ended: Steer -> Steered                any number of times
 //! serve   Serve -> Listening, then ServeCounters periodically, and after each Count
 //! watch   Watch -> Reading once a second, whatever else goes on
 //! sut     StartSut -> SutStarted, then SutStatus once a second, and after each CountSut
@@ -25,10 +25,9 @@ use std::process::ExitStatus;
 use std::{fmt, fs};
 
 use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::host::{LimitUse, Reading};
 use plimsoll_model::plan::{Identity, Listener, LoadPlan, ServePlan, Steer, TlsState};
-use plimsoll_model::row::RowBatch;
-use plimsoll_model::tally::Interval;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{Nanos, SutKind};
 use plimsoll_sys::affinity;
@@ -61,7 +60,7 @@ pub enum ToAgent {
         from: BodiesFrom,
     },
     /// Get ready to make this load: open the pool where the plan says so, then answer
-    /// [`FromAgent::Ready`].
+    /// [`LoadEvent::Ready`].
     Prepare(#[serde(with = "plimsoll_model::framed")] Box<LoadPlan>),
     /// Begin the load that was prepared. On another host this only names the instant, and [`FromAgent::Armed`] is
     /// the answer.
@@ -156,47 +155,18 @@ pub enum FromAgent {
     Surveyed(Box<HostSurvey>),
     /// A reading of this host, on its clock. The link to another host translates the times.
     Reading(Box<Reading>),
-    /// The load is prepared.
-    Ready {
-        /// Connections opened in advance.
-        opened: u64,
-        /// Connections that could not be opened in advance.
-        failed: u64,
-        /// Why the first of them could not.
-        first_error: Option<String>,
-    },
+    /// A report of the load: `Ready` answers [`ToAgent::Prepare`], `Steered` answers [`ToAgent::Steer`], and `Ended` is
+    /// the last.
+    Load(LoadEvent),
     /// The instant of the start is known, and so far ahead; zero where it has passed.
     Armed {
         /// On the clock of the agent's host.
         margin: Nanos,
     },
-    /// One second of the load.
-    Interval(Box<Interval>),
-    /// The server allows less than the load asks for: what, and what to ask for instead. Nothing can come of the load.
-    Refused(String),
-    /// Single operations of the load, where the plan asks for them.
-    Rows(RowBatch),
     /// A line for the reader.
     Note(String),
     /// One of the processes that made this host's part is lost; a note says how.
     PartLost,
-    /// A hold has carried out a [`ToAgent::Steer`].
-    Steered {
-        /// The number of that one.
-        id: u32,
-        /// Connections that ramps have tried so far.
-        tried: u64,
-    },
-    /// The last operation was started.
-    Draining {
-        /// Operations that wait for their answers.
-        in_flight: u64,
-    },
-    /// The load is over, and every interval of it was sent.
-    LoadEnded {
-        /// Wall time from the epoch to the end of sending.
-        window: Nanos,
-    },
     /// The servers accept connections.
     Listening(
         /// In the order of the plan, with the ports that they got.
@@ -227,8 +197,9 @@ pub enum FromAgent {
 impl FromAgent {
     /// The message with texts of a bounded length.
     pub(crate) fn shortened(mut self) -> Self {
-        if let Self::Ready { first_error: Some(text), .. }
-        | Self::Refused(text)
+        if let Self::Load(
+            LoadEvent::Ready { first_error: Some(text), .. } | LoadEvent::Refused(text),
+        )
         | Self::Note(text)
         | Self::Failed { message: text, .. } = &mut self
             && let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX)
@@ -240,7 +211,11 @@ impl FromAgent {
 
     /// Returns its name in frames.
     pub(crate) fn kind(&self) -> String {
-        match serde_json::to_value(self) {
+        let written = match self {
+            Self::Load(event) => serde_json::to_value(event),
+            other => serde_json::to_value(other),
+        };
+        match written {
             Ok(Value::String(name)) => name,
             Ok(Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
             _ => String::new(),

@@ -5,6 +5,7 @@
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, mpsc};
 
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPart, LoadPlan};
 use plimsoll_sys::thread::lock;
@@ -88,12 +89,12 @@ fn run(
             agents.replace_lost()?;
             makers.set(agents.pids());
             let window = agents.run_part(&plan, parts(&plan, processes), inbox, events)?;
-            let _ = events.send(FromAgent::LoadEnded { window });
+            let _ = events.send(FromAgent::Load(LoadEvent::Ended { window }));
             Ok(())
         });
         if let Err(error) = made {
             let _ = events.send(match error {
-                FleetError::Refused { what } => FromAgent::Refused(what),
+                FleetError::Refused { what } => FromAgent::Load(LoadEvent::Refused(what)),
                 error => FromAgent::Failed { fault: error.fault(), message: error.to_string() },
             });
         }

@@ -12,6 +12,45 @@ use crate::tally::Interval;
 use crate::trial::{TippingPoint, TrialRecord, TrialRequest};
 use crate::{ErrorClass, Nanos};
 
+/// A report of a load: an agent sends each as one frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadEvent {
+    /// The pool is open, or as much of it as could be opened.
+    Ready {
+        /// Usable connections.
+        opened: u64,
+        /// Connections that could not be opened.
+        failed: u64,
+        /// The first failure in words.
+        first_error: Option<String>,
+    },
+    /// One second, all threads.
+    Interval(Box<Interval>),
+    /// The server allows less than the plan asks for: what, and what to ask for instead; once at most. The load goes on
+    /// until it is stopped, and nothing can come of it.
+    Refused(String),
+    /// Single operations of a thread.
+    Rows(RowBatch),
+    /// A hold has carried out a steer, and every second in which it did so has been yielded.
+    Steered {
+        /// The number that was given with the steer.
+        id: u32,
+        /// Connections that ramps have tried so far.
+        tried: u64,
+    },
+    /// No more operations are started; some are still in flight.
+    Draining {
+        /// Operations awaiting an answer.
+        in_flight: u64,
+    },
+    /// Every operation has ended, the connections are closed.
+    Ended {
+        /// Epoch to the last instant at which operations were started.
+        window: Nanos,
+    },
+}
+
 /// Something that happened in a run. Sinks receive every event in one order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,50 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use plimsoll_model::Nanos;
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::row::RowBatch;
 use plimsoll_model::seconds::Seconds;
 use plimsoll_model::tally::{GeneratorUse, Interval, Tally};
 use plimsoll_sys::{clock, limits};
 
 use super::control::WorkerEvent;
-
-/// A report of a load.
-#[derive(Debug)]
-pub enum LoadEvent {
-    /// The pool is open, or as much of it as could be opened.
-    Ready {
-        /// Usable connections.
-        opened: u64,
-        /// Connections that could not be opened.
-        failed: u64,
-        /// The first failure in words.
-        first_error: Option<String>,
-    },
-    /// One second, all threads.
-    Interval(Box<Interval>),
-    /// The server allows less than the plan asks for: what, and what to ask for instead; once at most. The load goes on
-    /// until it is stopped, and nothing can come of it.
-    Refused(String),
-    /// Single operations of a thread.
-    Rows(RowBatch),
-    /// A hold has carried out a steer, and every second in which it did so has been yielded.
-    Steered {
-        /// The number that was given to [`super::Load::steer`].
-        id: u32,
-        /// Connections that ramps have tried so far.
-        tried: u64,
-    },
-    /// No more operations are started; some are still in flight.
-    Draining {
-        /// Operations awaiting an answer.
-        in_flight: u64,
-    },
-    /// Every operation has ended, the connections are closed.
-    Ended {
-        /// Epoch to the last instant at which operations were started.
-        window: Nanos,
-    },
-}
 
 /// The workers' reports, and the part not yet passed on.
 #[derive(Debug, Default)]

@@ -16,6 +16,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::plan::{LoadPlan, Steer, TlsOptions, TlsState};
 use plimsoll_proto::conversation::Traits;
 use plimsoll_sys::{limits, thread};
@@ -70,7 +71,6 @@ mod worker;
 
 pub use control::Control;
 use control::WorkerEvent;
-pub use merge::LoadEvent;
 use merge::Merge;
 use worker::Worker;
 

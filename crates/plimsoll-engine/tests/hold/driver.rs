@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_engine::load::Load;
 use plimsoll_model::Nanos;
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::plan::{
     HoldPlan, LoadPlan, Pacing, ServerName, Steer, Timeouts, TlsOptions, Trust,
 };

@@ -16,9 +16,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::Sender;
 
-use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_engine::load::Load;
 use plimsoll_model::announced::AnnouncedLimits;
 use plimsoll_model::ending::{Closer, Stretch};
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPart, LoadPlan, Session, Timeouts};
 use plimsoll_model::tally::Tally;

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_engine::load::Load;
 use plimsoll_model::Nanos;
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
 use plimsoll_sys::clock;

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_engine::load::Load;
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{LoadPlan, Pacing, Timeouts};
 use plimsoll_model::tally::Tally;

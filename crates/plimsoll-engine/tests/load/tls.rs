@@ -5,7 +5,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 
-use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_engine::load::Load;
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::plan::{LoadPlan, ServerName, Timeouts, TlsOptions, TlsState, Trust};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::clock;

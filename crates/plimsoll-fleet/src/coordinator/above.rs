@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use plimsoll_model::Nanos;
-use plimsoll_model::event::Event;
+use plimsoll_model::event::{Event, LoadEvent};
 
 use super::load_run::LoadRun;
 use super::outcome::Opened;
@@ -34,30 +34,30 @@ impl<'a> Above<'a> {
 
     /// Tells what happened below.
     pub(super) fn handle_event(&self, event: Event) {
-        match event {
-            Event::Interval(interval) => self.tell(FromAgent::Interval(interval)),
-            Event::Rows(batch) => self.tell(FromAgent::Rows(batch)),
-            Event::Draining { in_flight } => self.tell(FromAgent::Draining { in_flight }),
-            Event::Note(line) => self.tell(FromAgent::Note(line)),
+        self.tell(FromAgent::Load(match event {
+            Event::Interval(interval) => LoadEvent::Interval(interval),
+            Event::Rows(batch) => LoadEvent::Rows(batch),
+            Event::Draining { in_flight } => LoadEvent::Draining { in_flight },
+            Event::Note(line) => return self.tell(FromAgent::Note(line)),
             // The coordinator above says these itself.
-            _ => {}
-        }
+            _ => return,
+        }));
     }
 
     /// Tells what the load below has come to.
     pub(super) fn tell_state(&mut self, run: &mut LoadRun) {
         if !self.is_ready_told
-            && let Some(Opened { connections, failed, first_error }) = run.ready()
+            && let Some(Opened { connections: opened, failed, first_error }) = run.ready()
         {
             self.is_ready_told = true;
-            self.tell(FromAgent::Ready { opened: connections, failed, first_error });
+            self.tell(FromAgent::Load(LoadEvent::Ready { opened, failed, first_error }));
         }
         while self.lost < run.lost() {
             self.lost += 1;
             self.tell(FromAgent::PartLost);
         }
         while let Some((_, above)) = self.given.front().filter(|(below, _)| *below <= run.done()) {
-            self.tell(FromAgent::Steered { id: *above, tried: run.tried() });
+            self.tell(FromAgent::Load(LoadEvent::Steered { id: *above, tried: run.tried() }));
             self.given.pop_front();
         }
     }

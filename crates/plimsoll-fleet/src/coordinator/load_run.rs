@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use plimsoll_model::event::Event;
+use plimsoll_model::event::{Event, LoadEvent};
 use plimsoll_model::hist::Histogram;
 use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
 use plimsoll_model::plan::{LoadPlan, Pacing};
@@ -346,14 +346,7 @@ impl LoadRun {
         }
         part.last_frame_at = now;
         match (frame, part.stage) {
-            (FromAgent::Ready { opened, failed, first_error }, Stage::Preparing) => {
-                part.stage = Stage::Ready;
-                self.opened.connections += opened;
-                self.opened.failed += failed;
-                let known = self.opened.first_error.take();
-                self.opened.first_error = known.or(first_error);
-                self.start_if_ready(now);
-            }
+            (FromAgent::Load(event), _) => self.handle_load(index, event, now),
             (FromAgent::Armed { margin }, Stage::Ready) if self.arming.is_some() => {
                 // One that was told too late waits for the next instant.
                 if margin > Nanos::ZERO {
@@ -363,8 +356,6 @@ impl LoadRun {
             }
             // An answer to an earlier instant.
             (FromAgent::Armed { .. }, _) => {}
-            (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
-            (FromAgent::Refused(what), _) => self.fail(FleetError::Refused { what }, now),
             (FromAgent::Note(_), _) if part.notes == NOTES_MAX => {
                 self.give_up(index, &format!("sent more than {NOTES_MAX} notes"), now);
             }
@@ -380,17 +371,6 @@ impl LoadRun {
                     self.stop(self.terms.stop_grace, now);
                 }
             }
-            (FromAgent::Rows(batch), _) => self.events.push_back(Event::Rows(batch)),
-            (FromAgent::Draining { in_flight }, _) => {
-                part.in_flight = Some(in_flight);
-                self.tell_draining();
-            }
-            (FromAgent::LoadEnded { window }, _) => self.handle_load_ended(index, window),
-            (FromAgent::Steered { id, tried }, Stage::Running)
-                if self.steering.handle_answer(index, id) =>
-            {
-                part.tried = tried;
-            }
             (
                 FromAgent::Failed { fault, message },
                 Stage::Preparing | Stage::Ready | Stage::Armed,
@@ -403,13 +383,45 @@ impl LoadRun {
             (FromAgent::Failed { message, .. }, _) => {
                 self.give_up(index, &format!("failed: {message}"), now);
             }
-            (other, _) => {
-                let how = format!("sent an unexpected message ({})", other.kind());
-                self.give_up(index, &how, now);
-            }
+            (other, _) => self.refuse(index, &other, now),
         }
         self.resume_ramp();
         self.hand_out_seconds();
+    }
+
+    /// An event of an agent's part of the load.
+    fn handle_load(&mut self, index: usize, event: LoadEvent, now: Nanos) {
+        let part = &mut self.parts[index];
+        match (event, part.stage) {
+            (LoadEvent::Ready { opened, failed, first_error }, Stage::Preparing) => {
+                part.stage = Stage::Ready;
+                self.opened.connections += opened;
+                self.opened.failed += failed;
+                let known = self.opened.first_error.take();
+                self.opened.first_error = known.or(first_error);
+                self.start_if_ready(now);
+            }
+            (LoadEvent::Interval(interval), _) => self.handle_interval(index, interval, now),
+            (LoadEvent::Refused(what), _) => self.fail(FleetError::Refused { what }, now),
+            (LoadEvent::Rows(batch), _) => self.events.push_back(Event::Rows(batch)),
+            (LoadEvent::Draining { in_flight }, _) => {
+                part.in_flight = Some(in_flight);
+                self.tell_draining();
+            }
+            (LoadEvent::Ended { window }, _) => self.handle_load_ended(index, window),
+            (LoadEvent::Steered { id, tried }, Stage::Running)
+                if self.steering.handle_answer(index, id) =>
+            {
+                part.tried = tried;
+            }
+            (other, _) => self.refuse(index, &FromAgent::Load(other), now),
+        }
+    }
+
+    /// Gives up an agent whose message belongs to another stage.
+    fn refuse(&mut self, index: usize, message: &FromAgent, now: Nanos) {
+        let how = format!("sent an unexpected message ({})", message.kind());
+        self.give_up(index, &how, now);
     }
 
     /// An agent has ended; `how` completes *agent 2 …*.

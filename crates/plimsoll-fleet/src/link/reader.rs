@@ -160,6 +160,7 @@ impl<R: Read> Reader<R> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::event::LoadEvent;
     use plimsoll_model::tally::{Interval, Tally};
 
     use super::*;
@@ -177,6 +178,6 @@ mod tests {
         assert!(is_for_link(FromAgent::Reading(Box::default())));
         assert!(!is_for_link(FromAgent::PartLost));
         assert!(!is_for_link(FromAgent::Note("pong".to_owned())));
-        assert!(!is_for_link(FromAgent::Interval(Box::new(interval))));
+        assert!(!is_for_link(FromAgent::Load(LoadEvent::Interval(Box::new(interval)))));
     }
 }

@@ -18,7 +18,7 @@ use plimsoll_fleet::relay::{Makers, Relay};
 use plimsoll_fleet::{
     AgentCommand, AgentSpec, FleetError, FromAgent, LoadAgents, ServerGroup, Supervisor, ToAgent,
 };
-use plimsoll_model::event::Event;
+use plimsoll_model::event::{Event, LoadEvent};
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{
     DeliveryFaults, Listener, LoadPart, LoadPlan, ServePlan, Spoken, Steer, TlsState,
@@ -108,12 +108,13 @@ fn relayed(behaviour: u64, mut meanwhile: impl FnMut(&FromAgent)) -> Vec<FromAge
     let mut seen = Vec::new();
     loop {
         let event = events.recv_timeout(Duration::from_secs(60)).unwrap();
-        if matches!(event, FromAgent::Ready { .. }) {
+        if matches!(event, FromAgent::Load(LoadEvent::Ready { .. })) {
             let epoch_monotonic = Nanos(clock::monotonic_ns());
             relay.handle(ToAgent::Start { epoch_monotonic });
         }
         meanwhile(&event);
-        let is_last = matches!(event, FromAgent::LoadEnded { .. } | FromAgent::Failed { .. });
+        let is_last =
+            matches!(event, FromAgent::Load(LoadEvent::Ended { .. }) | FromAgent::Failed { .. });
         seen.push(event);
         if is_last {
             return seen;
@@ -123,11 +124,11 @@ fn relayed(behaviour: u64, mut meanwhile: impl FnMut(&FromAgent)) -> Vec<FromAge
 
 pub(crate) fn a_relay_makes_one_agent_of_many() {
     let seen = relayed(behaviour::GOOD, |_| {});
-    assert!(matches!(seen[0], FromAgent::Ready { failed: 0, .. }), "{seen:?}");
+    assert!(matches!(seen[0], FromAgent::Load(LoadEvent::Ready { failed: 0, .. })), "{seen:?}");
     let mut tally = Tally::default();
     let mut seconds = Vec::new();
     for event in &seen {
-        if let FromAgent::Interval(interval) = event {
+        if let FromAgent::Load(LoadEvent::Interval(interval)) = event {
             seconds.push(interval.second);
             tally.merge_following(&interval.tally);
         }
@@ -135,7 +136,7 @@ pub(crate) fn a_relay_makes_one_agent_of_many() {
     assert_eq!(seconds, [0, 1, 2]);
     assert_eq!((tally.scheduled, tally.generator.processes), (3 * OPS_PER_SECOND, 3));
     assert!(tally.balances());
-    let is_end = |event: &FromAgent| matches!(event, FromAgent::LoadEnded { .. });
+    let is_end = |event: &FromAgent| matches!(event, FromAgent::Load(LoadEvent::Ended { .. }));
     assert_eq!(seen.iter().filter(|event| is_end(event)).count(), 1);
 }
 
@@ -150,7 +151,8 @@ pub(crate) fn a_relay_says_what_it_lost_and_why_it_cannot() {
     // Its first second is told once all have delivered it.
     let mut is_first = true;
     let seen = relayed(behaviour::ONE_FALLS_SILENT, |event| {
-        if matches!(event, FromAgent::Interval(_)) && std::mem::take(&mut is_first) {
+        if matches!(event, FromAgent::Load(LoadEvent::Interval(_))) && std::mem::take(&mut is_first)
+        {
             let mut pids = process::descendants().unwrap();
             pids.sort_unstable();
             process::kill(pids[1], Signal::KILL).unwrap();
@@ -163,7 +165,7 @@ pub(crate) fn a_relay_says_what_it_lost_and_why_it_cannot() {
     assert_eq!(seen.iter().filter(is_note).count(), 1, "{seen:?}");
     let mut tally = Tally::default();
     for event in &seen {
-        if let FromAgent::Interval(interval) = event {
+        if let FromAgent::Load(LoadEvent::Interval(interval)) = event {
             tally.merge_following(&interval.tally);
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use plimsoll_fleet::message::{AgentFault, ServeCounters};
 use plimsoll_fleet::{Executor, FromAgent, ToAgent};
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{Listener, LoadPlan, Pacing, ServePlan, Steer};
 use plimsoll_model::tally::{Interval, Tally};
@@ -64,7 +65,10 @@ impl Hold {
             }
             Steer::Spread { .. } | Steer::Storm { .. } | Steer::Withdraw { .. } => {}
         }
-        send(events, FromAgent::Steered { id, tried: self.held.load(Ordering::SeqCst) });
+        send(
+            events,
+            FromAgent::Load(LoadEvent::Steered { id, tried: self.held.load(Ordering::SeqCst) }),
+        );
     }
 
     fn run(&self, events: &Sender<FromAgent>, stop: &AtomicBool) {
@@ -77,7 +81,10 @@ impl Hold {
             tally.connections.held_end = self.held.load(Ordering::SeqCst);
             send_second(events, second, tally);
             if is_over {
-                return send(events, FromAgent::LoadEnded { window: Nanos::from_secs(1) });
+                return send(
+                    events,
+                    FromAgent::Load(LoadEvent::Ended { window: Nanos::from_secs(1) }),
+                );
             }
             second += 1;
             thread::sleep(Duration::from_millis(10));
@@ -106,7 +113,10 @@ impl Executor for Script {
                 self.stop = Arc::new(AtomicBool::new(false));
                 let opened = plan.part.shard.share(plan.connections);
                 self.plan = Some(plan);
-                send(events, FromAgent::Ready { opened, failed: 0, first_error: None });
+                send(
+                    events,
+                    FromAgent::Load(LoadEvent::Ready { opened, failed: 0, first_error: None }),
+                );
             }
             ToAgent::Start { .. } => {
                 if let Some(plan) = self.plan.take() {
@@ -124,7 +134,7 @@ impl Executor for Script {
             ToAgent::Stop { .. } => {
                 self.stop.store(true, Ordering::SeqCst);
                 if self.plan.take().is_some() {
-                    send(events, FromAgent::LoadEnded { window: Nanos::ZERO });
+                    send(events, FromAgent::Load(LoadEvent::Ended { window: Nanos::ZERO }));
                 }
             }
             ToAgent::Serve(plan) => self.serve(&plan, events),
@@ -180,7 +190,7 @@ fn send(events: &Sender<FromAgent>, event: FromAgent) {
 }
 
 fn send_second(events: &Sender<FromAgent>, second: u32, tally: Tally) {
-    send(events, FromAgent::Interval(Box::new(Interval { second, tally })));
+    send(events, FromAgent::Load(LoadEvent::Interval(Box::new(Interval { second, tally }))));
 }
 
 fn load(plan: &LoadPlan, events: &Sender<FromAgent>, stop: &AtomicBool) {
@@ -193,7 +203,7 @@ fn load(plan: &LoadPlan, events: &Sender<FromAgent>, stop: &AtomicBool) {
         for second in 0..3 {
             send_second(events, second, tally(due, due));
         }
-        return send(events, FromAgent::LoadEnded { window: Nanos::from_secs(3) });
+        return send(events, FromAgent::Load(LoadEvent::Ended { window: Nanos::from_secs(3) }));
     }
     let mut in_flight = 0;
     let mut second = 0;
@@ -206,5 +216,5 @@ fn load(plan: &LoadPlan, events: &Sender<FromAgent>, stop: &AtomicBool) {
     let mut last = Tally::default();
     last.failures.operations.add(ErrorClass::Interrupted, in_flight);
     send_second(events, second, last);
-    send(events, FromAgent::LoadEnded { window: Nanos::from_secs(u64::from(second)) });
+    send(events, FromAgent::Load(LoadEvent::Ended { window: Nanos::from_secs(u64::from(second)) }));
 }

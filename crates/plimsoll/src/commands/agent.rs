@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use plimsoll_backend::Backend;
-use plimsoll_engine::load::{Control, Load, LoadEvent};
+use plimsoll_engine::load::{Control, Load};
 use plimsoll_fleet::agent::SUT_STOP_WAIT;
 use plimsoll_fleet::message::{AgentFault, ServeCounters, SutPlan};
 use plimsoll_fleet::relay::{Makers, Relay};
@@ -249,17 +249,7 @@ impl EngineExecutor {
         thread::spawn("events", None, move || {
             while let Some(event) = load.next_event() {
                 // A send fails only when the agent is ending; the load is stopped then, too.
-                let _ = events.send(match event {
-                    LoadEvent::Ready { opened, failed, first_error } => {
-                        FromAgent::Ready { opened, failed, first_error }
-                    }
-                    LoadEvent::Interval(interval) => FromAgent::Interval(interval),
-                    LoadEvent::Refused(what) => FromAgent::Refused(what),
-                    LoadEvent::Rows(batch) => FromAgent::Rows(batch),
-                    LoadEvent::Steered { id, tried } => FromAgent::Steered { id, tried },
-                    LoadEvent::Draining { in_flight } => FromAgent::Draining { in_flight },
-                    LoadEvent::Ended { window } => FromAgent::LoadEnded { window },
-                });
+                let _ = events.send(FromAgent::Load(event));
             }
         })
         .map_err(host_fault)?;

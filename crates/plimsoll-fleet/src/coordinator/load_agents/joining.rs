@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
+use plimsoll_model::event::LoadEvent;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPart, LoadPlan};
 
@@ -205,7 +206,9 @@ impl LoadAgents {
                 self.send_newcomer(index, &ToAgent::Prepare(Box::new(part)))?;
                 newcomer.await_step(Step::Preparation);
             }
-            (Step::Preparation, FromAgent::Ready { .. }) => self.start_newcomer(newcomer, run)?,
+            (Step::Preparation, FromAgent::Load(LoadEvent::Ready { .. })) => {
+                self.start_newcomer(newcomer, run)?;
+            }
             (Step::Start { first }, FromAgent::Armed { margin }) => {
                 // Another one may have become due meanwhile, where the way is long.
                 if margin == Nanos::ZERO {

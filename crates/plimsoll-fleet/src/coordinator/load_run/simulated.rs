@@ -130,7 +130,7 @@ impl World {
             in_flight -= ok;
             let tally = Tally { scheduled: due, ok, ..Tally::default() };
             let interval = Box::new(Interval { second: second as u32, tally });
-            self.send(index, at, Arrival::Frame(FromAgent::Interval(interval)));
+            self.send(index, at, Arrival::Frame(FromAgent::Load(LoadEvent::Interval(interval))));
         }
         match fate {
             None => {
@@ -150,9 +150,10 @@ impl World {
 
     /// Somebody starts a lost host again, and it says what it would say before a load and in it: too late for this one.
     fn restart(&mut self, index: usize, at: Nanos) {
-        let ready = FromAgent::Ready { opened: 1, failed: 0, first_error: None };
+        let ready = FromAgent::Load(LoadEvent::Ready { opened: 1, failed: 0, first_error: None });
         let tally = Tally { scheduled: 1_000, ok: 1_000, ..Tally::default() };
-        let interval = FromAgent::Interval(Box::new(Interval { second: 0, tally }));
+        let interval =
+            FromAgent::Load(LoadEvent::Interval(Box::new(Interval { second: 0, tally })));
         for frame in [ready, interval, ended()] {
             self.send(index, at, Arrival::Restarted(frame));
         }
@@ -166,7 +167,7 @@ impl World {
         } else if let Some(Reverse((at, content, index))) = self.arrivals.pop() {
             match self.content[content].take() {
                 Some(Arrival::Frame(frame)) => {
-                    if let FromAgent::Interval(interval) = &frame {
+                    if let FromAgent::Load(LoadEvent::Interval(interval)) = &frame {
                         self.scheduled += interval.tally.scheduled;
                         self.finished += interval.tally.ok;
                     }
@@ -186,7 +187,7 @@ impl World {
 }
 
 fn ended() -> FromAgent {
-    FromAgent::LoadEnded { window: Nanos(SECONDS as u64 * SECOND.0) }
+    FromAgent::Load(LoadEvent::Ended { window: Nanos(SECONDS as u64 * SECOND.0) })
 }
 
 /// One load of a world; how many hosts it lost.
@@ -206,7 +207,7 @@ fn load(seed: u64) -> u32 {
     let mut run = LoadRun::new((0..AGENTS).map(member).collect(), terms, Nanos::ZERO);
     let mut world = World::new(seed, &plan);
     for index in 0..AGENTS {
-        let ready = FromAgent::Ready { opened: 1, failed: 0, first_error: None };
+        let ready = FromAgent::Load(LoadEvent::Ready { opened: 1, failed: 0, first_error: None });
         world.send(index, Nanos::ZERO, Arrival::Frame(ready));
     }
     let mut steps = 0;
@@ -252,19 +253,19 @@ fn disordered_load(seed: u64) {
     let mut run = LoadRun::new((0..FEW).map(member).collect(), terms, Nanos::ZERO);
     let interval = |second, scheduled| {
         let tally = Tally { scheduled, ok: scheduled, ..Tally::default() };
-        FromAgent::Interval(Box::new(Interval { second, tally }))
+        FromAgent::Load(LoadEvent::Interval(Box::new(Interval { second, tally })))
     };
     let mut frames: Vec<(usize, FromAgent)> = Vec::new();
     for index in 0..FEW {
         run.handle_frame(
             index,
-            FromAgent::Ready { opened: 0, failed: 0, first_error: None },
+            FromAgent::Load(LoadEvent::Ready { opened: 0, failed: 0, first_error: None }),
             Nanos::ZERO,
         );
         let seconds = (0..4).map(|_| interval(chance.below(5) as u32, chance.below(9)));
         frames.extend(seconds.map(|frame| (index, frame)));
         frames.push((index, ended()));
-        frames.push((index, FromAgent::Draining { in_flight: chance.below(9) }));
+        frames.push((index, FromAgent::Load(LoadEvent::Draining { in_flight: chance.below(9) })));
     }
     // Fisher and Yates.
     for at in (1..frames.len()).rev() {
@@ -319,7 +320,9 @@ fn twenty_agents_merge_to_what_one_would_have_counted() {
             let interval = busy_second(second, 300, &mut Chance(seed));
             let again = busy_second(second, 300, &mut Chance(seed)).tally;
             alone.merge_following(&again);
-            let frame = crate::frame::encode(&FromAgent::Interval(Box::new(interval))).unwrap();
+            let frame =
+                crate::frame::encode(&FromAgent::Load(LoadEvent::Interval(Box::new(interval))))
+                    .unwrap();
             let frame = crate::frame::read(frame.as_slice()).unwrap().unwrap();
             run.handle_frame(index, frame, Nanos(SECOND.0));
         }
@@ -346,7 +349,7 @@ fn the_coordinators_cpu_for_each_frame() {
         let mut chance = Chance(answers);
         let frame = |second: usize, chance: &mut Chance| {
             let interval = busy_second(second as u32, answers, chance);
-            crate::frame::encode(&FromAgent::Interval(Box::new(interval))).unwrap()
+            crate::frame::encode(&FromAgent::Load(LoadEvent::Interval(Box::new(interval)))).unwrap()
         };
         let frames: Vec<Vec<u8>> =
             (0..AGENTS).map(|_| frame(answers as usize, &mut chance)).collect();

@@ -50,11 +50,11 @@ pub(super) fn started(plan: &LoadPlan, agents: usize) -> LoadRun {
 }
 
 fn ready() -> FromAgent {
-    FromAgent::Ready { opened: 4, failed: 0, first_error: None }
+    FromAgent::Load(LoadEvent::Ready { opened: 4, failed: 0, first_error: None })
 }
 
 fn ended(ms: u64) -> FromAgent {
-    FromAgent::LoadEnded { window: Nanos::from_millis(ms) }
+    FromAgent::Load(LoadEvent::Ended { window: Nanos::from_millis(ms) })
 }
 
 /// A second in which `scheduled` operations came due and `ok` of them, or of earlier ones,
@@ -62,7 +62,7 @@ fn ended(ms: u64) -> FromAgent {
 fn second(second: u32, scheduled: u64, ok: u64) -> FromAgent {
     let mut tally = Tally { scheduled, ok, ..Tally::default() };
     tally.spans.corrected.record_n(Nanos::from_millis(u64::from(second) + 1), ok);
-    FromAgent::Interval(Box::new(Interval { second, tally }))
+    FromAgent::Load(LoadEvent::Interval(Box::new(Interval { second, tally })))
 }
 
 fn actions(run: &mut LoadRun) -> Vec<Action> {
@@ -186,7 +186,11 @@ fn an_interrupt_before_the_word_ends_the_load() {
 fn a_relay_tells_what_its_first_agents_could_not_open() {
     let mut run = placed(&plan(), 2, StartOf::Told);
     let first_error = Some("refused".to_owned());
-    let short = FromAgent::Ready { opened: 3, failed: 1, first_error: first_error.clone() };
+    let short = FromAgent::Load(LoadEvent::Ready {
+        opened: 3,
+        failed: 1,
+        first_error: first_error.clone(),
+    });
     run.handle_frame(0, short, NOW);
     assert_eq!(run.ready(), None);
     run.handle_frame(1, ready(), NOW);
@@ -238,7 +242,7 @@ fn a_second_is_handed_out_once_every_agent_has_delivered_it() {
     run.handle_frame(0, ended(2000), NOW);
     assert_eq!(seconds(&mut run), []);
     run.handle_frame(1, second(1, 5, 5), NOW);
-    run.handle_frame(1, FromAgent::Draining { in_flight: 1 }, NOW);
+    run.handle_frame(1, FromAgent::Load(LoadEvent::Draining { in_flight: 1 }), NOW);
     run.handle_frame(1, second(2, 0, 1), NOW);
     run.handle_frame(1, ended(2100), NOW);
     let events: Vec<_> = std::iter::from_fn(|| run.poll_event()).collect();
@@ -270,7 +274,7 @@ fn the_first_failure_is_told_once_and_reasons_are_merged() {
         tally.failures.reasons.note(class, Reason::status(503, b"", &[]), Nanos(20), || None);
         tally.failures.reasons.note(class, reason(index), Nanos(7), || None);
         let interval = Box::new(Interval { second: 0, tally });
-        run.handle_frame(index, FromAgent::Interval(interval), NOW);
+        run.handle_frame(index, FromAgent::Load(LoadEvent::Interval(interval)), NOW);
         run.handle_frame(index, ended(1000), NOW);
     }
     let first = std::iter::from_fn(|| run.poll_event()).filter_map(|event| match event {
@@ -296,7 +300,7 @@ fn too_many_bad_operations_stop_all_agents_once() {
     for (index, unsent, expected) in [(0, 3, false), (1, 1, true), (1, 9, true)] {
         let tally = Tally { scheduled: unsent, unsent, ..Tally::default() };
         let interval = Box::new(Interval { second: 0, tally });
-        run.handle_frame(index, FromAgent::Interval(interval), NOW);
+        run.handle_frame(index, FromAgent::Load(LoadEvent::Interval(interval)), NOW);
         assert_eq!(run.outcome.aborted, expected);
     }
     let stop = ToAgent::Stop { grace: Nanos::from_secs(1) };
@@ -448,7 +452,7 @@ fn hold_plan() -> LoadPlan {
 fn held(second: u32, held_end: u64) -> FromAgent {
     let mut tally = Tally::default();
     tally.connections.held_end = held_end;
-    FromAgent::Interval(Box::new(Interval { second, tally }))
+    FromAgent::Load(LoadEvent::Interval(Box::new(Interval { second, tally })))
 }
 
 #[test]
@@ -490,7 +494,7 @@ fn a_hold_is_steered_and_finished_and_an_agent_that_is_lost_holds_nothing_up() {
 }
 
 fn steered(id: u32, tried: u64) -> FromAgent {
-    FromAgent::Steered { id, tried }
+    FromAgent::Load(LoadEvent::Steered { id, tried })
 }
 
 fn order(index: usize, id: u32, steer: Steer) -> Action {
