@@ -176,7 +176,7 @@ pub struct DisruptedLatency {
     /// The worst second while it was disturbed.
     pub during: Option<f64>,
     /// That second without this program's own delay; where arrivals are stamped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub undelayed: Option<f64>,
     /// The usual second after that.
     pub after: Option<f64>,

@@ -66,7 +66,7 @@ pub enum HoldStep {
         /// Connections of the whole hold that are cut.
         cut: u64,
         /// The longest random wait of a client before an attempt, where the storm tries jitter.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         jitter: Option<Nanos>,
     },
     /// One request on every connection.

@@ -116,7 +116,7 @@ pub struct LoadPlan {
     /// Servers, without repetition.
     pub destinations: Vec<Endpoint>,
     /// Unix socket that all connections go to. The addresses of the servers are then loopback ones that nothing uses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unix_socket: Option<PathBuf>,
     /// When operations start.
     pub pacing: Pacing,
@@ -216,7 +216,7 @@ pub struct MqttPlan {
     #[serde(with = "crate::framed")]
     pub client_ids: ClientIds,
     /// Users with their passwords, in turn; empty: none is named.
-    #[serde(default, with = "crate::framed")]
+    #[serde(with = "crate::framed")]
     pub users: Arc<[Credentials]>,
     /// Seconds within which the client sends something; 0 for no bound.
     pub keep_alive_s: u16,
@@ -450,7 +450,7 @@ pub struct ServePlan {
     #[serde(with = "crate::framed")]
     pub identity: Option<Identity>,
     /// Key of the tickets; `None` leaves each process a key of its own.
-    #[serde(default, with = "crate::framed")]
+    #[serde(with = "crate::framed")]
     pub ticket_key: Option<TicketKey>,
     /// State that a TLS connection stores after its handshake.
     pub tls_state: TlsState,

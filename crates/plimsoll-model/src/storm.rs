@@ -161,10 +161,10 @@ pub struct StormSecond {
     /// Latency of the connections that were not cut.
     pub p99_ms: Option<f64>,
     /// Connections that wait to be accepted on the server's host, the most of the second's readings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub accept_queue: Option<u64>,
     /// CPU seconds per second of the server's processes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu: Option<f64>,
 }
 
@@ -224,7 +224,7 @@ pub struct StormTrial {
     /// Attempts given up after the client had sent bytes: handshakes that the server may have made in vain.
     pub wasted_max: u64,
     /// TLS handshakes that the server began and could not end, by its own count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wasted: Option<u64>,
     pub refused: u64,
     /// Connections that were not cut, and that the server or the network closed.
@@ -235,9 +235,9 @@ pub struct StormTrial {
     /// Memory of the server before it.
     pub sut_bytes: Option<u64>,
     /// The longest random wait of a client before an attempt, where the storm tried jitter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_s: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub endless: Option<Endless>,
     /// From the second of the cut.
     pub seconds: Vec<StormSecond>,
@@ -258,13 +258,13 @@ pub struct StormSummary {
     /// Latency at the base line.
     pub base_p99_ms: Option<f64>,
     /// The smallest storm that did not end by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub endless_from: Option<u64>,
     /// The clients with which such a storm goes on, and those with which it ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ends_below: Option<EndsBelow>,
     /// The jitter that makes the largest storm safe, where that was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
     /// Other changes with which the search was made again, where that was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

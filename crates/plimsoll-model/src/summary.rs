@@ -374,7 +374,7 @@ pub struct FindSummary {
     /// The speeds at which the server ran, the slowest first; empty where there was one.
     pub regimes: Vec<Regime>,
     /// Trials that do not count, because others had the server's CPU; absent where there were none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<Disturbed>,
     #[serde(flatten)]
     pub variation: VariationSummary,

@@ -465,7 +465,7 @@ pub struct TippingPoint {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regimes: Vec<Regime>,
     /// Trials that do not count, because others had the server's CPU; `None` if there were none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<Disturbed>,
     /// The value of more time; `None` once the search is over.
     #[serde(skip_serializing_if = "Option::is_none")]
