@@ -61,8 +61,8 @@ pub enum Event {
         trial: Option<TrialRequest>,
         /// Duration in which operations are started; `None` when only a count ends the load.
         planned: Option<Nanos>,
-        /// That instant on CLOCK_MONOTONIC; `None` in archives of versions that did not say it.
-        epoch: Option<Nanos>,
+        /// That instant on CLOCK_MONOTONIC.
+        epoch: Nanos,
     },
     /// One second of the current load, merged over all agents.
     Interval(Box<Interval>),

@@ -92,8 +92,7 @@ pub struct OperationSummary {
     pub ttfb_ms: ShortQuantiles,
     pub send_lag_ms: LagQuantiles,
     pub receive_lag_ms: LagQuantiles,
-    /// `None` in runs of versions that did not stamp.
-    pub stamps: Option<StampSummary>,
+    pub stamps: StampSummary,
 }
 
 /// Answers and other messages of servers, and the limits that they announced.
@@ -563,7 +562,7 @@ impl OperationSummary {
             ttfb_ms: (&spans.ttfb).into(),
             send_lag_ms: (&spans.send_lag).into(),
             receive_lag_ms: (&spans.receive_lag).into(),
-            stamps: Some(StampSummary { operations: spans.wire.count(), counts: tally.stamps }),
+            stamps: StampSummary { operations: spans.wire.count(), counts: tally.stamps },
         }
     }
 }

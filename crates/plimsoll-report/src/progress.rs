@@ -146,7 +146,7 @@ mod tests {
         let mut events = vec![Event::LoadStarted {
             trial: None,
             planned: Some(Nanos::from_secs(25)),
-            epoch: None,
+            epoch: Nanos::ZERO,
         }];
         for second in 0..seconds {
             // The last second of each ten is slow: its p99 must not be forgotten or averaged.
@@ -183,7 +183,11 @@ mod tests {
         let mut events = Vec::new();
         for trial in &trials[..2] {
             let request = trial.measurement.request;
-            events.push(Event::LoadStarted { trial: Some(request), planned: None, epoch: None });
+            events.push(Event::LoadStarted {
+                trial: Some(request),
+                planned: None,
+                epoch: Nanos::ZERO,
+            });
             events.extend(load_events(20).into_iter().skip(1));
             events.push(Event::TrialEnded(Box::new(trial.clone())));
         }
@@ -200,7 +204,7 @@ mod tests {
             .collect();
         let request = fixtures::trials()[6].measurement.request;
         let planned = Some(request.duration);
-        events.push(Event::LoadStarted { trial: Some(request), planned, epoch: None });
+        events.push(Event::LoadStarted { trial: Some(request), planned, epoch: Nanos::ZERO });
         let interval = Interval { second: 0, tally: fixtures::tally(18_200, 2_000, 1) };
         events.push(Event::Interval(Box::new(interval)));
         assert_eq!(

@@ -23,12 +23,6 @@ pub fn rfc3339_ns(unix_ns: u64) -> String {
     humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
 }
 
-/// Seconds since 1970 of an instant in RFC 3339; `None` where it is none.
-pub fn unix_seconds(text: &str) -> Option<u64> {
-    let instant = humantime::parse_rfc3339(text).ok()?;
-    Some(instant.duration_since(UNIX_EPOCH).ok()?.as_secs())
-}
-
 /// A span to the second, or to the minute from an hour on: `45 s`, `3 m 30 s`, `1 h 30 m`. Below ten
 /// seconds as [`Nanos`] shows it.
 pub fn rounded(span: Nanos) -> String {

@@ -31,7 +31,7 @@ impl RowSink {
 
     pub(crate) fn handle_event(&mut self, event: &Event) {
         match event {
-            Event::LoadStarted { epoch: Some(epoch), .. } => {
+            Event::LoadStarted { epoch, .. } => {
                 self.epoch_unix_ns = self.clock.unix_ns_at(*epoch);
             }
             Event::Rows(batch) => {

@@ -256,7 +256,7 @@ impl Run {
 
     fn note_reasons(&mut self, event: &Event) {
         match event {
-            Event::LoadStarted { epoch: Some(epoch), .. } => {
+            Event::LoadStarted { epoch, .. } => {
                 let first = self.epochs.map_or(*epoch, |(first, _)| first);
                 self.epochs = Some((first, *epoch));
             }

@@ -48,9 +48,10 @@ impl Run {
             };
             trial["judgement"]["verdict"] = verdict.into();
             trial["measurement"]["observations"]["began"] = began.into();
-            began += at(&trial, "/measurement/window").as_u64().expect("ns") + PAUSE;
             let planned = request["duration"].clone();
-            events.push(json!({ "load-started": { "trial": request, "planned": planned } }));
+            let started = json!({ "trial": request, "planned": planned, "epoch": began });
+            events.push(json!({ "load-started": started }));
+            began += at(&trial, "/measurement/window").as_u64().expect("ns") + PAUSE;
             events.push(json!({ "draining": { "in_flight": 0 } }));
             for interval in intervals.iter().filter(|interval| interval["trial"] == own) {
                 let mut interval = interval.clone();

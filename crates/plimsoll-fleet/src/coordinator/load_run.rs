@@ -617,7 +617,7 @@ impl LoadRun {
             part.stage = Stage::Running;
         }
         let Terms { trial, planned, .. } = self.terms;
-        self.events.push_back(Event::LoadStarted { trial, planned, epoch: self.epoch });
+        self.events.push_back(Event::LoadStarted { trial, planned, epoch });
         let Opened { connections, failed, first_error } = std::mem::take(&mut self.opened);
         if failed > 0 {
             let why = first_error.map_or_else(String::new, |why| format!(": {why}"));

@@ -8,11 +8,9 @@ use super::IntervalLine;
 /// The loads of a run, and how far its seconds have come.
 pub(crate) struct Loads {
     /// The trial and the epoch of each, in order.
-    loads: Vec<(Option<u32>, Option<Nanos>)>,
+    loads: Vec<(Option<u32>, Nanos)>,
     /// The load and the second of the last line.
     last: Option<(usize, u32)>,
-    /// Seconds of the loads before that one.
-    seconds_before: u64,
 }
 
 /// The place of a second in its run.
@@ -20,7 +18,7 @@ pub(crate) struct Loads {
 pub(crate) struct Place {
     /// Number of its load, from 0; one more than there are if no event says when that began.
     pub(crate) load: usize,
-    /// Since the first operation of the run was due; in an archive without instants the pauses between loads are left out.
+    /// Since the first operation of the run was due; since the load's own epoch if no event says when it began.
     pub(crate) since_begin: Nanos,
     /// When it began, on CLOCK_MONOTONIC.
     pub(crate) began: Option<Nanos>,
@@ -34,12 +32,12 @@ impl Loads {
             }
             _ => None,
         };
-        Self { loads: events.iter().filter_map(load).collect(), last: None, seconds_before: 0 }
+        Self { loads: events.iter().filter_map(load).collect(), last: None }
     }
 
     /// When the first operation of the load `number`, from 0, was due, on CLOCK_MONOTONIC.
     pub(crate) fn epoch(&self, number: usize) -> Option<Nanos> {
-        self.loads.get(number).and_then(|(_, epoch)| *epoch)
+        self.loads.get(number).map(|(_, epoch)| *epoch)
     }
 
     /// The place of the next line.
@@ -48,22 +46,17 @@ impl Loads {
         let load = match self.last {
             Some((load, last)) if second > last => load,
             last => {
-                let next = last.map_or(0, |(load, last)| {
-                    self.seconds_before += u64::from(last) + 1;
-                    load + 1
-                });
+                let next = last.map_or(0, |(load, _)| load + 1);
                 // A load that was stopped before its first second has no line.
-                let is_its = |(of, _): &(Option<u32>, _)| of.is_none() || *of == line.trial;
+                let is_its = |(of, _): &(Option<u32>, Nanos)| of.is_none() || *of == line.trial;
                 next + self.loads.iter().skip(next).position(is_its).unwrap_or(0)
             }
         };
         self.last = Some((load, second));
         let into = Nanos::from_secs(second.into());
         let began = self.epoch(load).map(|epoch| epoch + into);
-        let since_begin = match (began, self.epoch(0)) {
-            (Some(began), Some(first)) => began.since(first),
-            _ => Nanos::from_secs(self.seconds_before) + into,
-        };
+        let since_begin =
+            began.zip(self.epoch(0)).map_or(into, |(began, first)| began.since(first));
         Place { load, since_begin, began }
     }
 }
@@ -84,7 +77,7 @@ mod tests {
             duration: Nanos::from_secs(1),
             split: 1,
         };
-        Event::LoadStarted { trial: trial.map(request), planned: None, epoch: None }
+        Event::LoadStarted { trial: trial.map(request), planned: None, epoch: Nanos::ZERO }
     }
 
     fn placed(trials: &[Option<u32>], lines: &[(Option<u32>, u32)]) -> Vec<usize> {

@@ -28,7 +28,7 @@ fn interval(second: u32, tally: &Tally) -> Event {
 }
 
 fn load_started() -> Event {
-    Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(10)), epoch: None }
+    Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(10)), epoch: Nanos::ZERO }
 }
 
 /// A load of two seconds, `parts`, and its summary.
@@ -64,8 +64,8 @@ fn write_search(dir: &Path, trials: &[TrialRecord]) -> ArchiveWriter {
     let mut writer = ArchiveWriter::create(dir, &manifest(true)).unwrap();
     for trial in trials {
         let m = &trial.measurement;
-        let planned = Some(m.window);
-        let started = Event::LoadStarted { trial: Some(m.request), planned, epoch: None };
+        let (planned, epoch) = (Some(m.window), Nanos::from_secs(10 * u64::from(m.request.number)));
+        let started = Event::LoadStarted { trial: Some(m.request), planned, epoch };
         writer.handle_event(&started).unwrap();
         writer.handle_event(&interval(0, &m.tally)).unwrap();
         writer.handle_event(&Event::TrialEnded(Box::new(trial.clone()))).unwrap();
@@ -236,7 +236,7 @@ fn a_killed_hold_is_drawn_as_a_hold() {
     let mut second = Tally { scheduled: 1_010, ok: 1_000, ..Tally::default() };
     second.connections.held_end = 1_200;
     for event in [
-        Event::LoadStarted { trial: None, planned: None, epoch: Some(Nanos::from_secs(70)) },
+        Event::LoadStarted { trial: None, planned: None, epoch: Nanos::from_secs(70) },
         Event::Memory(Box::new(empty)),
         Event::Memory(Box::new(level.memory)),
         Event::PlateauEnded(Box::new(level)),

@@ -181,17 +181,10 @@ pub(super) fn run_name(archive: &Archive) -> String {
         .unwrap_or_else(|| archive.manifest.started_at.clone())
 }
 
-/// When the first operation was due, as far as the archive says: ns since 1970, UTC.
+/// The instant at which the first operation was due, or the run began if no load did: ns since 1970, UTC.
 pub(super) fn start_unix_ns(archive: &Archive) -> u64 {
-    let manifest = &archive.manifest;
-    match Loads::of(&archive.events).epoch(0) {
-        Some(epoch) => manifest.clock.unix_ns_at(epoch),
-        // An archive may state a year whose nanoseconds fit no u64.
-        None => {
-            let started = time_text::unix_seconds(&manifest.started_at);
-            started.unwrap_or(0).saturating_mul(1_000_000_000)
-        }
-    }
+    let clock = archive.manifest.clock;
+    clock.unix_ns_at(Loads::of(&archive.events).epoch(0).unwrap_or(clock.monotonic))
 }
 
 fn wall(archive: &Archive, began: Option<Nanos>) -> Value {

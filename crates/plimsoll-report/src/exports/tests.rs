@@ -75,7 +75,7 @@ impl Made {
 }
 
 fn started() -> Event {
-    Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(3)), epoch: Some(EPOCH) }
+    Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(3)), epoch: EPOCH }
 }
 
 fn interval(second: u32, tally: Tally) -> Event {
@@ -173,7 +173,7 @@ fn trials_lie_where_they_were_in_time() {
     let mut events = Vec::new();
     for (trial, epoch) in requests.iter().take(3).zip([70u64, 100, 200]) {
         let request = trial.measurement.request;
-        let (planned, epoch) = (None, Some(Nanos::from_secs(epoch)));
+        let (planned, epoch) = (None, Nanos::from_secs(epoch));
         events.push(Event::LoadStarted { trial: Some(request), planned, epoch });
         // The second one was stopped before it delivered anything.
         if request.number != 2 {

@@ -189,7 +189,7 @@ mod tests {
             let at = Nanos::from_secs(u64::from(second));
             document.handle(&Message::Event(Box::new(event), at));
         };
-        at(&mut document, 0, Event::LoadStarted { trial: None, planned: None, epoch: None });
+        at(&mut document, 0, Event::LoadStarted { trial: None, planned: None, epoch: Nanos::ZERO });
         let run = |document: &mut Document, seconds: std::ops::Range<u32>| {
             for second in seconds {
                 let tally = fixtures::tally(10, 1_000, 1);

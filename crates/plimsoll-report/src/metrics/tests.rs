@@ -22,7 +22,8 @@ const DEADLINE: Nanos = Nanos::from_millis(7);
 fn events() -> Vec<Event> {
     let trial = fixtures::trials().remove(0);
     let request = trial.measurement.request;
-    let mut events = vec![Event::LoadStarted { trial: Some(request), planned: None, epoch: None }];
+    let mut events =
+        vec![Event::LoadStarted { trial: Some(request), planned: None, epoch: Nanos::ZERO }];
     for second in 0..2 {
         let mut tally = fixtures::tally(1_000, 3_000, 1);
         tally.failures.operations.add(ErrorClass::Timeout, 2);

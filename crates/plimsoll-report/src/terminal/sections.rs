@@ -80,12 +80,8 @@ pub(crate) fn latency(page: &mut Page, title: &str, summary: &Summary) {
 
 /// Writes the operations that the wire latency covers, unless it is all of them.
 fn stamped(page: &mut Page, summary: &Summary) {
-    let Some(stamps) =
-        summary.operations.stamps.filter(|stamps| stamps.operations < summary.operations.ok)
-    else {
-        return;
-    };
-    if has_deliveries(summary) {
+    let stamps = summary.operations.stamps;
+    if stamps.operations >= summary.operations.ok || has_deliveries(summary) {
         return;
     }
     let of_all = format!("{} of {}", grouped(stamps.operations), grouped(summary.operations.ok));

@@ -49,7 +49,7 @@ fn reading(second: u64) -> Reading {
 
 fn load(tracker: &mut Tracker, seconds: u32) {
     let planned = Some(at(60));
-    tracker.handle_event(&Event::LoadStarted { trial: None, planned, epoch: None }, at(1));
+    tracker.handle_event(&Event::LoadStarted { trial: None, planned, epoch: Nanos::ZERO }, at(1));
     for second in 0..seconds {
         let typical_us = if second % 10 == 9 { 20_000 } else { 1_000 };
         let mut tally = fixtures::tally(1_000, typical_us, 1);
@@ -76,13 +76,14 @@ fn search_within(budget: Option<Budget>) -> Tracker {
         let request = trial.measurement.request;
         let planned = Some(request.duration);
         tracker.handle_event(
-            &Event::LoadStarted { trial: Some(request), planned, epoch: None },
+            &Event::LoadStarted { trial: Some(request), planned, epoch: Nanos::ZERO },
             at(1),
         );
         tracker.handle_event(&Event::TrialEnded(Box::new(trial)), at(2));
     }
     let request = fixtures::trials()[6].measurement.request;
-    let started = Event::LoadStarted { trial: Some(request), planned: Some(at(5)), epoch: None };
+    let started =
+        Event::LoadStarted { trial: Some(request), planned: Some(at(5)), epoch: Nanos::ZERO };
     tracker.handle_event(&started, at(50));
     let interval = Interval { second: 0, tally: fixtures::tally(18_200, 2_000, 1) };
     tracker.handle_event(&Event::Interval(Box::new(interval)), at(51));
@@ -92,7 +93,7 @@ fn search_within(budget: Option<Budget>) -> Tracker {
 #[test]
 fn no_second_is_beyond_the_planned_ones() {
     let mut tracker = Tracker::new(head("load"));
-    let started = Event::LoadStarted { trial: None, planned: Some(at(3)), epoch: None };
+    let started = Event::LoadStarted { trial: None, planned: Some(at(3)), epoch: Nanos::ZERO };
     tracker.handle_event(&started, at(49));
     // Of 53 s four are the load's.
     let text = drawn(&tracker, &look(), 80, 24);
@@ -161,7 +162,7 @@ fn the_page_is_named_whole_where_it_fits() {
 #[test]
 fn connections_are_drawn_while_they_are_opened_and_lost() {
     let mut tracker = Tracker::new(head("hold"));
-    let started = Event::LoadStarted { trial: None, planned: None, epoch: None };
+    let started = Event::LoadStarted { trial: None, planned: None, epoch: Nanos::ZERO };
     tracker.handle_event(&started, at(1));
     let ramp = HoldStep::Ramp { connections: 60_000, per_s: 2_000.0 };
     tracker.handle_event(&Event::HoldStep(ramp), at(1));
@@ -185,7 +186,7 @@ fn connections_are_drawn_while_they_are_opened_and_lost() {
 #[test]
 fn a_hold_shows_its_step() {
     let mut tracker = Tracker::new(head("hold"));
-    let started = Event::LoadStarted { trial: None, planned: None, epoch: None };
+    let started = Event::LoadStarted { trial: None, planned: None, epoch: Nanos::ZERO };
     tracker.handle_event(&started, at(1));
     let ramp = HoldStep::Ramp { connections: 1_000_000_000_000, per_s: 2_000.0 };
     tracker.handle_event(&Event::HoldStep(ramp), at(1));

@@ -22,8 +22,6 @@ use crate::state::{RunState, Said};
 
 /// Columns of a document; of a longer run that goes on, the newest are shown.
 const COLUMNS_MAX: usize = 3_600;
-/// Between two loads whose instants are not known, seconds.
-const UNKNOWN_REST_S: f64 = 1.0;
 
 /// Makes a [`View`] of the events and readings of a run, in the order in which they happened.
 #[derive(Debug, Default)]
@@ -33,7 +31,7 @@ pub struct ViewBuilder {
     slo: Option<Slo>,
     /// Seconds that become one column.
     column_s: u32,
-    /// CLOCK_MONOTONIC of the run's first second; of its first reading, where no event says it.
+    /// CLOCK_MONOTONIC of the run's first second; of its first reading if no load began.
     pub(super) origin: Option<Nanos>,
     run_state: RunState,
     /// The first second of the load that runs, seconds since the run's first one.
@@ -154,16 +152,9 @@ impl ViewBuilder {
         patches
     }
 
-    fn begin_load(&mut self, epoch: Option<Nanos>) {
-        let after = self.rows.back().map_or(0.0, |row| row.t + UNKNOWN_REST_S);
-        self.begin_s = match (epoch, self.origin) {
-            (Some(epoch), Some(origin)) => epoch.since(origin).as_secs_f64(),
-            (Some(epoch), None) => {
-                self.origin = Some(epoch);
-                0.0
-            }
-            (None, _) => after,
-        };
+    fn begin_load(&mut self, epoch: Nanos) {
+        let origin = *self.origin.get_or_insert(epoch);
+        self.begin_s = epoch.since(origin).as_secs_f64();
         self.asked = None;
     }
 

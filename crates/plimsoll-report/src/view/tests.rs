@@ -24,9 +24,8 @@ fn search_events() -> Vec<Event> {
     let mut events = vec![Event::Note("the lowest load first".to_owned())];
     for record in fixtures::trials() {
         let measured = &record.measurement;
-        let epoch = Some(at);
         let planned = Some(Nanos::from_secs(1));
-        events.push(Event::LoadStarted { trial: Some(measured.request), planned, epoch });
+        events.push(Event::LoadStarted { trial: Some(measured.request), planned, epoch: at });
         events.push(interval(0, measured.tally.clone()));
         events.push(interval(1, Tally::default()));
         at = at + measured.window + Nanos::from_secs(2);
@@ -112,7 +111,7 @@ fn what_a_hold_is_to_reach_is_known_of_each_second() {
     let mut tally = Tally::default();
     tally.connections.held_end = 700;
     let to = |connections| Event::HoldStep(HoldStep::Ramp { connections, per_s: 700.0 });
-    let epoch = Some(Nanos::from_secs(70));
+    let epoch = Nanos::from_secs(70);
     let events = [
         Event::LoadStarted { trial: None, planned: None, epoch },
         to(1_000),
@@ -132,7 +131,7 @@ fn a_page_that_no_longer_holds_its_beginning_says_so() {
     let manifest = fixtures::manifest(false);
     let mut builder =
         ViewBuilder::new("run".to_owned(), "0.1.0".to_owned(), Head::of(&manifest), 1);
-    builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: None });
+    builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: Nanos::ZERO });
     let mut notes = 0;
     for second in 0..3_700 {
         let patches = builder.handle_event(&interval(second, fixtures::tally(10, 1_000, 1)));
@@ -167,7 +166,7 @@ fn hosts_are_drawn_from_the_first_second_of_load() {
 fn long_runs_have_columns_of_several_seconds() {
     assert_eq!([1, 3_600, 3_601, 20_000].map(ViewBuilder::column_for), [1, 1, 2, 10]);
     let mut builder = ViewBuilder::new(String::new(), String::new(), Head::default(), 2);
-    builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: None });
+    builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: Nanos::ZERO });
     for second in 0..5 {
         let mut tally = Tally { scheduled: 100, ok: 100, ..Tally::default() };
         let ms = u64::from(second) + 1;
@@ -189,7 +188,7 @@ fn long_runs_have_columns_of_several_seconds() {
 fn offered(planned_ms: Option<u64>, column_s: u32, seconds: &[u64]) -> Value {
     let mut builder = ViewBuilder::new(String::new(), String::new(), Head::default(), column_s);
     let planned = planned_ms.map(Nanos::from_millis);
-    builder.handle_event(&Event::LoadStarted { trial: None, planned, epoch: None });
+    builder.handle_event(&Event::LoadStarted { trial: None, planned, epoch: Nanos::ZERO });
     for (second, scheduled) in (0..).zip(seconds) {
         let tally = Tally { scheduled: *scheduled, ok: *scheduled, ..Tally::default() };
         builder.handle_event(&interval(second, tally));
@@ -218,7 +217,7 @@ fn seconds_without_an_error_have_none() {
         (&empty.seconds["t"], &empty.seconds["errors"]),
         (&serde_json::json!([]), &serde_json::json!({}))
     );
-    builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: None });
+    builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: Nanos::ZERO });
     for (second, failed) in (0..).zip([0, 2, 0, 0]) {
         let mut tally = Tally { scheduled: 10, ok: 10 - failed, ..Tally::default() };
         tally.failures.operations.add(plimsoll_model::ErrorClass::Timeout, failed);
@@ -269,7 +268,7 @@ proptest! {
     #[test]
     fn lists_are_as_long_as_the_document_has_columns(failing in proptest::collection::vec(any::<bool>(), 1..40)) {
         let mut builder = ViewBuilder::new(String::new(), String::new(), Head::default(), 1);
-        builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: None });
+        builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: Nanos::ZERO });
         for (second, failing) in (0..).zip(&failing) {
             let mut tally = Tally { scheduled: 10, ok: 10 - u64::from(*failing), ..Tally::default() };
             if *failing {

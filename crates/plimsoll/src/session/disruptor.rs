@@ -125,7 +125,7 @@ impl Disruptor {
         }
         let now = now();
         match event {
-            Event::LoadStarted { epoch: Some(epoch), .. } => {
+            Event::LoadStarted { epoch, .. } => {
                 self.epoch = *epoch;
                 if !self.is_hold {
                     self.start(*epoch);

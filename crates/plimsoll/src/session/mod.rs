@@ -416,7 +416,7 @@ impl<'a> Session<'a> {
                 counted = self.server.borrow_mut().counters();
             }
             match &event {
-                Event::LoadStarted { epoch: Some(epoch), .. } => {
+                Event::LoadStarted { epoch, .. } => {
                     self.far.borrow_mut().begin(*epoch);
                 }
                 Event::Draining { .. } => {

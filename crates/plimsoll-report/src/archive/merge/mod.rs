@@ -59,7 +59,7 @@ impl<'a> Part<'a> {
             )));
         }
         let epoch = archive.events.iter().find_map(|event| match event {
-            Event::LoadStarted { epoch, .. } => *epoch,
+            Event::LoadStarted { epoch, .. } => Some(*epoch),
             _ => None,
         });
         let Some(epoch) = epoch else {
@@ -188,7 +188,7 @@ impl<'a> Merge<'a> {
         writer.handle_event(&Event::LoadStarted {
             trial: None,
             planned: self.planned(),
-            epoch: Some(Nanos(epoch)),
+            epoch: Nanos(epoch),
         })?;
         let tally = self.write_seconds(&mut writer)?;
         for note in self.notes(&manifest).into_iter().chain(self.write_hosts(part)?) {

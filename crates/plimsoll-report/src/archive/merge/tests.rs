@@ -42,7 +42,7 @@ impl Machine<'_> {
             ..fixtures::manifest_of(&self.plan, false)
         };
         let mut writer = ArchiveWriter::create(&dir, &manifest).unwrap();
-        let epoch = Some(Nanos(clock.monotonic.0 + 7 + self.began_ns));
+        let epoch = Nanos(clock.monotonic.0 + 7 + self.began_ns);
         let planned = Some(Nanos::from_secs(seconds.len() as u64));
         writer.handle_event(&Event::LoadStarted { trial: None, planned, epoch }).unwrap();
         for (second, tally) in (0..).zip(seconds) {

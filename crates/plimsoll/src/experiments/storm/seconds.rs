@@ -38,7 +38,7 @@ impl Seconds {
     /// `failed` reads the server's count of TLS handshakes that failed.
     pub(super) fn handle_event(&mut self, event: &Event, failed: &dyn Fn() -> Option<u64>) {
         match event {
-            Event::LoadStarted { epoch, .. } => self.epoch = epoch.unwrap_or_default(),
+            Event::LoadStarted { epoch, .. } => self.epoch = *epoch,
             Event::HoldStep(HoldStep::Storm { .. }) => {
                 self.is_storm = true;
                 self.storms
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_second_of_a_storm_has_what_its_host_was_read_then() {
         let mut seconds = Seconds::default();
-        let epoch = Some(Nanos::from_secs(100));
+        let epoch = Nanos::from_secs(100);
         let mut handle = |event: &Event| seconds.handle_event(event, &|| None);
         handle(&Event::LoadStarted { trial: None, planned: None, epoch });
         handle(&interval(0, 0, 0));
