@@ -17,7 +17,8 @@ use crate::result::RunResult;
 use crate::search::{Axis, Mode};
 use crate::settings::Settings;
 use crate::tally::{
-    ByteCounts, HandshakeCounts, PingCounts, PushCounts, StampCounts, StreamCounts, Tally,
+    ByteCounts, ConnectionCounts, DeliveryCounts, HandshakeCounts, PingCounts, PushCounts,
+    StampCounts, StreamCounts, Tally,
 };
 use crate::trial::{
     Check, Confirmations, Disturbed, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
@@ -263,14 +264,10 @@ pub struct PushSummary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct DeliverySummary {
-    pub expected: u64,
-    pub delivered: u64,
+    #[serde(flatten)]
+    pub counts: DeliveryCounts,
     pub lost: u64,
     pub duplicated: u64,
-    pub reordered: u64,
-    pub unclassified: u64,
-    pub unknown: u64,
-    pub foreign: u64,
     /// Those that were published on the same host.
     pub timed: u64,
     pub latency_ms: DeliveryLatency,
@@ -297,16 +294,10 @@ pub struct LatencySummary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct ConnectionSummary {
-    pub opened: u64,
-    /// Attempts that failed.
-    pub failed: u64,
+    #[serde(flatten)]
+    pub counts: ConnectionCounts,
     pub lost_idle: u64,
     pub lost_in_use: u64,
-    pub held_max: u64,
-    pub held_end: u64,
-    pub reset_by_peer: u64,
-    pub closed_by_peer: u64,
-    pub closed_at_once: u64,
 }
 
 /// TLS handshakes.
@@ -580,14 +571,9 @@ impl From<&Tally> for AnswerSummary {
                 delay_ms: (&spans.pushed).into(),
             }),
             deliveries: (!answers.deliveries.is_none()).then(|| DeliverySummary {
-                expected: answers.deliveries.expected,
-                delivered: answers.deliveries.delivered,
+                counts: answers.deliveries,
                 lost: answers.deliveries.lost(),
                 duplicated: answers.deliveries.duplicated(),
-                reordered: answers.deliveries.reordered,
-                unclassified: answers.deliveries.unclassified,
-                unknown: answers.deliveries.unknown,
-                foreign: answers.deliveries.foreign,
                 timed: spans.delivery.count(),
                 latency_ms: DeliveryLatency {
                     corrected: (&spans.delivery).into(),
@@ -628,15 +614,9 @@ impl Summary {
                 error_reasons: reasons(&tally.failures.reasons),
             },
             connections: ConnectionSummary {
-                opened: tally.connections.opened,
-                failed: tally.connections.failed,
+                counts: tally.connections,
                 lost_idle: tally.failures.lost_idle.total(),
                 lost_in_use: tally.failures.lost_in_use.total(),
-                held_max: tally.connections.held_max,
-                held_end: tally.connections.held_end,
-                reset_by_peer: tally.connections.reset_by_peer,
-                closed_by_peer: tally.connections.closed_by_peer,
-                closed_at_once: tally.connections.closed_at_once,
             },
             handshakes: HandshakeSummary {
                 counts: tally.handshakes,

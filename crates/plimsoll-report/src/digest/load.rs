@@ -1,6 +1,6 @@
 //! The answer of one load: a verdict in words, then what it rests on.
 
-use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::{DeliverySummary, Summary};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 
@@ -104,8 +104,9 @@ fn answers(summary: &Summary) -> String {
 
 /// Returns the faults of deliveries of acknowledged messages; empty if each came once.
 fn delivery_faults(summary: &Summary) -> String {
-    let counts = summary.answers.deliveries.unwrap_or_default();
-    let faults = [(counts.lost, "did not come"), (counts.duplicated, "came again")];
+    let DeliverySummary { counts, lost, duplicated, .. } =
+        summary.answers.deliveries.unwrap_or_default();
+    let faults = [(lost, "did not come"), (duplicated, "came again")];
     let faults: Vec<_> = occurred(faults).collect();
     match faults.is_empty() {
         true => String::new(),

@@ -297,7 +297,7 @@ fn of_connections(summary: &Summary, find: &FindSummary) -> Answer {
             "Tipping point not reached:",
             format!("{at_least} are held and answer. More were not tried: {why}."),
         ),
-        Outcome::FailsAtMinimum if summary.connections.opened == 0 => Answer::bad(
+        Outcome::FailsAtMinimum if summary.connections.counts.opened == 0 => Answer::bad(
             "No tipping point:",
             "not one connection could be opened; see the errors below.".to_owned(),
         ),

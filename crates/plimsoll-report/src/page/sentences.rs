@@ -88,7 +88,7 @@ pub(super) fn errors(summary: &Summary) -> String {
 /// Describes held connections over time.
 pub(super) fn connections(summary: &Summary) -> String {
     let Some(hold) = summary.result.hold() else {
-        let seen = &summary.connections;
+        let seen = &summary.connections.counts;
         return format!(
             "At most {} held at once, {} opened",
             whole(&counted(seen.held_max, "connection")),

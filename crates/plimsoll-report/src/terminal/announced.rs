@@ -70,7 +70,7 @@ fn requests(summary: &Summary) -> Option<String> {
 /// The time after which it closes idle connections, where it closed some.
 fn idle(summary: &Summary) -> Option<String> {
     let seconds = Some(summary.answers.announced.idle_s).filter(|seconds| *seconds > 0)?;
-    let counts = &summary.connections;
+    let counts = &summary.connections.counts;
     let lost = counts.closed_by_peer + counts.reset_by_peer;
     let lost_in_hold = summary.result.hold().is_some_and(|hold| !hold.loss_classes.is_empty());
     (lost > 0 || lost_in_hold).then(|| {

@@ -7,10 +7,10 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::settings::LoadSettings;
 use plimsoll_model::summary::{
-    DeliverySummary, FullQuantiles, LagQuantiles, LoadHostSummary, OperationSummary,
-    ShortQuantiles, Summary,
+    ConnectionSummary, DeliverySummary, FullQuantiles, LagQuantiles, LoadHostSummary,
+    OperationSummary, ShortQuantiles, Summary,
 };
-use plimsoll_model::tally::{HandshakeCounts, PingCounts, StreamCounts};
+use plimsoll_model::tally::{ConnectionCounts, HandshakeCounts, PingCounts, StreamCounts};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
@@ -36,7 +36,7 @@ pub(crate) fn latency(page: &mut Page, title: &str, summary: &Summary) {
     let intended = if closed { "since the last one ended" } else { "from the intended start" };
     // A pool that is kept is opened many at a time, and each of them waits for the others.
     let keeps = |load: &LoadSettings| load.keep_alive && load.requests_per_connection.is_none();
-    let many = summary.settings.has_load(keeps) && summary.connections.opened > 1;
+    let many = summary.settings.has_load(keeps) && summary.connections.counts.opened > 1;
     let opened = if many { "opened many at once" } else { "per new connection" };
     let pushed = summary.answers.pushed.unwrap_or_default().delay_ms;
     let delivery = summary.answers.deliveries.unwrap_or_default().latency_ms.corrected;
@@ -156,7 +156,7 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
             format!("{late} late: {share} % of the ok answers came after the deadline{deadline}");
         page.entry("", &text);
     }
-    if unsent > 0 && summary.connections.opened > 0 {
+    if unsent > 0 && summary.connections.counts.opened > 0 {
         page.quiet(13, &why_unsent(summary));
     }
     for (title, statuses) in [
@@ -177,8 +177,8 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
         let text = format!("{messages} unrequested messages, {payload} of payload{surplus}");
         page.entry("Pushed", &text);
     }
-    if let Some(counts) = &summary.answers.deliveries {
-        deliveries(page, counts);
+    if let Some(delivered) = &summary.answers.deliveries {
+        deliveries(page, delivered);
     }
     page.entry_items("Pings", &keep_alive(summary.answers.pings));
     let StreamCounts { goaways, resets_received, resets_sent, requeued, blocked, .. } =
@@ -212,7 +212,8 @@ pub(super) fn keep_alive(pings: PingCounts) -> Vec<String> {
 }
 
 /// Writes the fate of the messages that the load published and subscribed to.
-fn deliveries(page: &mut Page, counts: &DeliverySummary) {
+fn deliveries(page: &mut Page, summary: &DeliverySummary) {
+    let counts = &summary.counts;
     let lost = match counts.unknown {
         0 => "lost",
         _ => "lost at least",
@@ -221,8 +222,8 @@ fn deliveries(page: &mut Page, counts: &DeliverySummary) {
         "Delivered",
         &[
             format!("{} of {}", grouped(counts.delivered), grouped(counts.expected)),
-            format!("{lost} {}", grouped(counts.lost)),
-            format!("duplicated {}", grouped(counts.duplicated)),
+            format!("{lost} {}", grouped(summary.lost)),
+            format!("duplicated {}", grouped(summary.duplicated)),
             format!("reordered {}", grouped(counts.reordered)),
         ],
     );
@@ -237,7 +238,7 @@ fn deliveries(page: &mut Page, counts: &DeliverySummary) {
 /// Failed operations by class, then failed connection attempts and lost connections, each class with its reasons and
 /// what to do.
 pub(crate) fn errors(page: &mut Page, summary: &Summary) {
-    let attempts = summary.connections.opened + summary.connections.failed;
+    let ConnectionCounts { opened, failed, .. } = summary.connections.counts;
     // In a load, what was lost in use is among the errors.
     let (lost_title, lost) = match summary.result.hold() {
         Some(hold) => ("Lost connections", &hold.loss_classes),
@@ -246,8 +247,8 @@ pub(crate) fn errors(page: &mut Page, summary: &Summary) {
     let mut explained: Vec<&str> = Vec::new();
     for (title, classes, total) in [
         ("Errors", &summary.failures.error_classes, summary.operations.scheduled),
-        ("Failed connects", &summary.failures.connection_error_classes, attempts),
-        (lost_title, lost, summary.connections.opened),
+        ("Failed connects", &summary.failures.connection_error_classes, opened + failed),
+        (lost_title, lost, opened),
     ] {
         if classes.is_empty() {
             continue;
@@ -304,7 +305,7 @@ pub(crate) fn most_first(classes: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
 
 /// Connections, handshakes and bytes.
 pub(crate) fn server_side(page: &mut Page, summary: &Summary) {
-    let c = &summary.connections;
+    let ConnectionSummary { counts: c, lost_idle, lost_in_use } = &summary.connections;
     let mut items = vec![
         format!("{} opened", grouped(c.opened)),
         format!("{} failed", grouped(c.failed)),
@@ -312,8 +313,8 @@ pub(crate) fn server_side(page: &mut Page, summary: &Summary) {
         format!("{} at the end", grouped(c.held_end)),
     ];
     items.extend(occurred([
-        (c.lost_idle, "lost while idle"),
-        (c.lost_in_use, "lost in use"),
+        (*lost_idle, "lost while idle"),
+        (*lost_in_use, "lost in use"),
         (c.closed_by_peer, "closed by the server"),
         (c.reset_by_peer, "reset by the server"),
     ]));
@@ -362,7 +363,7 @@ pub(crate) fn generator(page: &mut Page, summary: &Summary) {
     if sent > 0 && lag.max.is_some() {
         let us = (g.cpu_user_s + g.cpu_system_s) * 1e6 / sent as f64;
         // Few requests over many connections: then the figure is not that of a request.
-        let opening = summary.connections.opened.saturating_mul(10) > sent;
+        let opening = summary.connections.counts.opened.saturating_mul(10) > sent;
         let what = if opening { ", opening connections included" } else { "" };
         let (noun, what) = match summary.settings.has_load(LoadSettings::opens_connections) {
             true => ("handshake", ""),

@@ -7,6 +7,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::settings::Operation;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, Recovers, Summary};
+use plimsoll_model::tally::DeliveryCounts;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::trial::{
     CheckId, Confirmations, Met, Outcome, Phase, SafeMissing, Stopped, TrialRecord, TrialsAtLoad,
@@ -54,10 +55,10 @@ fn nothing_was_sent_is_only_said_where_that_is_so() {
 #[test]
 fn deliveries_that_are_lost_or_come_again_are_in_the_first_sentence() {
     let counted = |lost, duplicated| {
-        let expected = 20_000;
-        let counts = DeliverySummary { expected, lost, duplicated, ..DeliverySummary::default() };
+        let counts = DeliveryCounts { expected: 20_000, ..DeliveryCounts::default() };
+        let deliveries = DeliverySummary { counts, lost, duplicated, ..DeliverySummary::default() };
         let mut summary = fixtures::load_good();
-        summary.answers.deliveries = Some(counts);
+        summary.answers.deliveries = Some(deliveries);
         page(&summary, &[], false).split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(counted(20, 26).contains("Of 20,000 deliveries 20 did not come, 26 came again."));
@@ -149,7 +150,7 @@ fn limits_that_the_server_announced_are_stated_where_they_shaped_the_result() {
                     (receive maximum): 10 were asked for";
     assert!(text(&summary).contains(expected), "{}", text(&summary));
     summary.answers.streams.allowed = None;
-    summary.connections.closed_by_peer = 3;
+    summary.connections.counts.closed_by_peer = 3;
     (summary.answers.announced.ends, summary.answers.announced.requests_min) = (12, 98);
     summary.answers.announced.requests_max = 100;
     let expected = "Announced the server ended 12 connections after 98 to 100 requests, by \
