@@ -8,8 +8,8 @@ use crate::rfc9411::Rfc9411Summary;
 use crate::search::Axis;
 use crate::sizing::SizingSummary;
 use crate::storm::StormSummary;
-use crate::summary::FindSummary;
-use crate::trial::{Outcome, Standing};
+use crate::summary::{FindSummary, Summary};
+use crate::trial::{CheckId, Outcome, Standing, Verdict};
 
 /// The result of a run. Each kind is a block of the summary's JSON by the name of its field; a load has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -149,7 +149,7 @@ impl RunResult {
 
     /// `true` if the run claims no answer, and nothing worse is known: for one SLO of a search, or because a comparison
     /// or a sweep ended before it had enough rounds.
-    pub fn is_unsettled(&self) -> bool {
+    fn is_unsettled(&self) -> bool {
         match self {
             Self::Compare { compare } => {
                 compare.difference.is_none() && compare.rounds_invalid == 0
@@ -161,12 +161,30 @@ impl RunResult {
 }
 
 impl FindSummary {
+    /// Returns the outcome for each SLO.
+    pub fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+        let only = self.goals.is_empty().then_some(&self.outcome);
+        only.into_iter().chain(self.goals.iter().map(|goal| &goal.outcome))
+    }
+
     /// `true` if no interval is claimed for one of the SLOs, and nothing worse is said of the others.
-    pub fn is_unsettled(&self) -> bool {
-        let first = std::iter::once(&self.outcome);
-        let outcomes = first.chain(self.goals.iter().map(|goal| &goal.outcome));
-        let mut standings = outcomes.map(Outcome::standing);
-        standings.clone().any(|one| one == Standing::Open)
-            && standings.all(|one| matches!(one, Standing::Open | Standing::Met))
+    fn is_unsettled(&self) -> bool {
+        let mut standings = self.outcomes().map(Outcome::standing);
+        self.outcomes().any(|outcome| outcome.standing() == Some(Standing::Open))
+            && standings.all(|one| matches!(one, Some(Standing::Open | Standing::Met)))
+    }
+}
+
+impl Summary {
+    /// Returns the statement of the run about the server: badge, exit code and test cases are layouts of it.
+    pub fn standing(&self) -> Standing {
+        // The end of the laboratory explains everything else.
+        let is_lost = self.reasons.iter().any(|check| check.id == CheckId::Laboratory);
+        match self.verdict {
+            _ if self.result.is_unsettled() && !is_lost => Standing::Open,
+            Verdict::Good => Standing::Met,
+            Verdict::Bad => Standing::Missed,
+            Verdict::Invalid => Standing::Invalid,
+        }
     }
 }

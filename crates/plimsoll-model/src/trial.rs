@@ -297,19 +297,17 @@ pub enum Outcome {
     },
 }
 
-/// The statement of a search's outcome about the server.
+/// The statement of a search's outcome, or of a whole run, about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// A load met the SLO.
+    /// A load met the SLO, or nothing was to be met.
     Met,
-    /// Not even the lowest load met it.
+    /// The SLO was missed; by a search, even at the lowest load.
     Missed,
     /// Nothing: the generator or the path was the limit.
     Invalid,
     /// Nothing: the trials are too few, or contradict each other.
     Open,
-    /// The search was stopped.
-    Stopped,
 }
 
 impl Default for Outcome {
@@ -320,17 +318,17 @@ impl Default for Outcome {
 }
 
 impl Outcome {
-    /// Returns its statement about the server.
-    pub const fn standing(&self) -> Standing {
-        match self {
+    /// Returns its statement about the server; `None` if the search was stopped.
+    pub const fn standing(&self) -> Option<Standing> {
+        Some(match self {
             Self::Regular | Self::Bounds { .. } | Self::NotReached { .. } => Standing::Met,
             Self::FailsAtMinimum => Standing::Missed,
             Self::GeneratorLimited { .. }
             | Self::NetworkLimited { .. }
             | Self::Unconfirmed { .. } => Standing::Invalid,
             Self::Unstable { .. } | Self::Undecided { .. } => Standing::Open,
-            Self::Unfinished { .. } => Standing::Stopped,
-        }
+            Self::Unfinished { .. } => return None,
+        })
     }
 
     /// Returns the reason for which no confidence is stated; `None` if one is, or if the search did not come so far.

@@ -164,12 +164,11 @@ async function finishLive() {
     state.views = [await fetchView()];
     await adoptPage();
   } catch {
-    // The run has ended before the page could be read once more: what came is drawn, and the verdict is in it.
-    const { verdict, partial } = state.views[0].summary ?? {};
+    // The run has ended before the page could be read once more: what came is drawn, and the badge is in it.
     const badge = document.querySelector('.badge');
-    if (verdict && badge) {
-      badge.className = `badge ${partial ? 'plain' : verdict}`;
-      badge.textContent = partial ? 'PARTIAL' : verdict.toUpperCase();
+    if (badge) {
+      badge.className = `badge ${state.views[0].badge.class}`;
+      badge.textContent = state.views[0].badge.word;
     }
     drawAll();
   }

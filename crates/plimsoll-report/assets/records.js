@@ -136,7 +136,7 @@ function applyPatch(view, patch) {
     case 'trial': (view.trials ??= []).push(more.trial ?? more); break;
     case 'step': case 'note': (view.events ??= []).push(more); break;
     case 'answer': view.answer = more.text; break;
-    case 'end': if (more.summary) view.summary = more.summary; break;
+    case 'end': if (more.summary) Object.assign(view, more); break;
     default: break;
   }
 }

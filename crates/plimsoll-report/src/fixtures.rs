@@ -488,6 +488,44 @@ pub(crate) fn load_partial() -> Summary {
     Summary::new(head, &tally)
 }
 
+/// One of every kind of run.
+pub(crate) fn all() -> Vec<(&'static str, Summary, Vec<TrialRecord>)> {
+    let (several, several_trials) = find_several();
+    let (regular, trials) = find_regular();
+    let (limited, limited_trials) = find_generator_limited();
+    let (fails, fails_trials) = find_fails_at_minimum();
+    let (unfinished, unfinished_trials) = find_unfinished();
+    let (refused, refused_trials) = find_refused();
+    let (unstable, unstable_trials) = find_unstable();
+    vec![
+        ("load_good", load_good(), vec![]),
+        ("load_bad", load_bad(), vec![]),
+        ("load_reasons", load_with_reasons(), vec![]),
+        ("load_invalid", load_invalid(), vec![]),
+        ("load_partial", load_partial(), vec![]),
+        ("load_refused", load_refused(), vec![]),
+        ("load_closed", load_closed(), vec![]),
+        ("find_regular", regular, trials),
+        ("find_several", several, several_trials),
+        ("find_generator_limited", limited, limited_trials),
+        ("find_fails_at_minimum", fails, fails_trials),
+        ("find_unfinished", unfinished, unfinished_trials),
+        ("find_refused", refused, refused_trials),
+        ("find_unstable", unstable, unstable_trials),
+        ("find_repeated", find_repeated(), vec![]),
+        ("find_storm", find_storm(), vec![]),
+        ("hold_good", hold_good(), vec![]),
+        ("hold_bad", hold_bad(), vec![]),
+        ("hold_cycles", hold_cycles(), vec![]),
+        ("hold_cut_short", hold_cut_short(), vec![]),
+        ("hold_nothing", hold_nothing(), vec![]),
+        ("compare_lower", compare_lower(), vec![]),
+        ("compare_duet", compare_duet(), vec![]),
+        ("compare_undecided", compare_undecided(), vec![]),
+        ("sizing_better", sizing_better(), vec![]),
+    ]
+}
+
 /// A trial of `seconds` at `per_s` whose verdict and loss follow from `verdict`.
 pub(crate) fn trial(
     number: u32,

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use plimsoll_model::trial::Standing;
 use plimsoll_report::clean;
 
 /// A usage error of two texts for `format!`: *what is wrong; what to do*.
@@ -78,6 +79,16 @@ impl Stop {
         Self::Usage(format!("{what}; {fix}"))
     }
 
+    /// Returns the end after a report of `standing`; `None` if all is well.
+    pub(crate) const fn of(standing: Standing) -> Option<Self> {
+        match standing {
+            Standing::Met => None,
+            Standing::Missed => Some(Self::Reported(SLO_MISSED)),
+            Standing::Invalid => Some(Self::Reported(INVALID)),
+            Standing::Open => Some(Self::Reported(UNSETTLED)),
+        }
+    }
+
     /// Creates the error of a system that has refused.
     pub(crate) fn cannot_run(why: impl fmt::Display) -> Self {
         Self::CannotRun(why.to_string())
@@ -121,14 +132,16 @@ mod tests {
 
     #[test]
     fn codes_are_the_contract() {
+        assert_eq!(Stop::of(Standing::Met), None);
+        let of = |standing| Stop::of(standing).unwrap();
         for (stop, code) in [
             (Stop::Asked("help".into()), 0),
             (Stop::CannotRun("no such name".into()), 1),
             (Stop::TooMany(vec!["too many".into()]), 1),
             (Stop::Usage("no such flag".into()), 2),
-            (Stop::Reported(UNSETTLED), 97),
-            (Stop::Reported(INVALID), 98),
-            (Stop::Reported(SLO_MISSED), 99),
+            (of(Standing::Open), 97),
+            (of(Standing::Invalid), 98),
+            (of(Standing::Missed), 99),
             (Stop::Gates(SLO_MISSED, vec!["p99>10%".into()]), 99),
             (Stop::Gates(UNSETTLED, vec!["safe<-5%".into()]), 97),
             (Stop::Gates(INVALID, vec!["safe<-5%".into()]), 98),

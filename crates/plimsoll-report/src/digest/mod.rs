@@ -5,8 +5,9 @@
 //! figures, and [`warnings`] has what limits the use of the figures.
 
 use plimsoll_model::result::RunResult;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::{Outcome, Verdict};
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{Outcome, Standing};
+use serde::Serialize;
 
 use crate::terminal::layout::clean;
 
@@ -41,11 +42,19 @@ pub(crate) struct Digest {
 }
 
 /// A word with a shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Badge {
-    pub(crate) word: &'static str,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Badge {
+    /// `GOOD`, `HELD`, `UNDECIDED`.
+    pub word: &'static str,
     /// `good`, `bad`, `invalid`, or `plain` if nothing was judged.
-    pub(crate) class: &'static str,
+    pub class: &'static str,
+}
+
+impl Default for Badge {
+    /// The badge of a run that has not ended.
+    fn default() -> Self {
+        "RUNNING".into()
+    }
 }
 
 impl From<&'static str> for Badge {
@@ -60,52 +69,62 @@ impl From<&'static str> for Badge {
     }
 }
 
+impl Badge {
+    pub(crate) fn of(summary: &Summary) -> Self {
+        let is_unstable = |outcome: &Outcome| matches!(outcome, Outcome::Unstable { .. });
+        let word = match (&summary.result, summary.standing()) {
+            _ if summary.partial => "PARTIAL",
+            (result, Standing::Open) => {
+                let mut outcomes = result.find().into_iter().flat_map(FindSummary::outcomes);
+                if outcomes.any(is_unstable) { "UNSTABLE" } else { "UNDECIDED" }
+            }
+            (RunResult::Load, _) => load::head_word(summary).0,
+            (RunResult::Hold { .. }, _) => hold::head_word(summary).0,
+            (RunResult::Compare { .. } | RunResult::Sizing { .. }, Standing::Met) => "COMPARED",
+            _ => verdict_word(summary.verdict),
+        };
+        word.into()
+    }
+}
+
 impl Digest {
     pub(crate) fn of(summary: &Summary) -> Self {
-        let verdict = verdict_word(summary.verdict);
-        let compared = if summary.verdict == Verdict::Invalid { verdict } else { "COMPARED" };
-        let (word, answers, noun, figures) = match &summary.result {
+        let (answers, noun, figures) = match &summary.result {
             RunResult::Load => {
                 let (word, tone) = load::head_word(summary);
                 let answer = Answer::new(tone, word, load::sentence(summary));
-                (word, vec![answer], None, figures::of_load(summary))
+                (vec![answer], None, figures::of_load(summary))
             }
             RunResult::Hold { hold } => {
                 let (word, tone) = hold::head_word(summary);
                 let answer = Answer::new(tone, word, hold::sentence(summary, hold));
-                (word, vec![answer], None, figures::of_hold(summary, hold))
+                (vec![answer], None, figures::of_hold(summary, hold))
             }
             RunResult::Find { find } | RunResult::Connections { find, .. } => {
-                let word = match find.outcome {
-                    Outcome::Unstable { .. } => "UNSTABLE",
-                    Outcome::Undecided { .. } => "UNDECIDED",
-                    _ => verdict,
-                };
                 let answers = search::answers(summary, find);
-                (word, answers, Some("search"), figures::of_search(summary, find))
+                (answers, Some("search"), figures::of_search(summary, find))
             }
             RunResult::Storm { find, storm } => {
                 let storm = storm.as_deref();
                 let answers = storm::answers(summary, find, storm);
-                (verdict, answers, Some("search"), storm::figures(summary, find, storm))
+                (answers, Some("search"), storm::figures(summary, find, storm))
             }
             RunResult::Compare { compare } => {
                 let figures = figures::of_comparison(summary, compare);
-                (compared, vec![compare::answer(compare)], Some("comparison"), figures)
+                (vec![compare::answer(compare)], Some("comparison"), figures)
             }
             RunResult::Sizing { sizing } => {
-                let figures = figures::of_load(summary);
-                (compared, vec![sizing::answer(sizing)], Some("sweep"), figures)
+                (vec![sizing::answer(sizing)], Some("sweep"), figures::of_load(summary))
             }
             RunResult::Rfc9411 { rfc9411: case } => {
                 let lead = format!("RFC 9411, {}:", case.case);
                 let answer = Answer::new(summary.verdict.into(), lead, clean(&case.title));
-                (verdict, vec![answer], Some("case"), figures::of_case(summary, case))
+                (vec![answer], Some("case"), figures::of_case(summary, case))
             }
         };
         let warnings = warnings::of(summary);
         Self {
-            badge: if summary.partial { "PARTIAL" } else { word }.into(),
+            badge: Badge::of(summary),
             answers,
             cut_short: noun.filter(|_| summary.partial).map(|noun| {
                 format!("The {noun} was cut short; all figures cover the time until then.")

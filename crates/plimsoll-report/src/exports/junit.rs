@@ -4,11 +4,12 @@
 //! shows only the content of an element, so what is wrong stands there and in `message`.
 
 use std::io::Write;
+use std::mem::discriminant;
 
 use plimsoll_model::Fault;
 use plimsoll_model::gate::GateResult;
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Check, CheckId, Family, Level, Standing, Verdict};
+use plimsoll_model::trial::{Check, CheckId, Family, Level, Outcome, SloFound, Standing, Verdict};
 
 use super::run::ExportedRun;
 use super::xml::Element;
@@ -17,6 +18,7 @@ use crate::error::Result;
 use crate::terminal::{GateLine, findings};
 
 /// The end of a case.
+#[derive(Clone, Copy)]
 enum Ending {
     Passed,
     /// The server's fault: `failure`, and its type.
@@ -24,6 +26,24 @@ enum Ending {
     /// Nobody can say: `error`, and its type.
     Error(&'static str),
     Skipped,
+}
+
+impl Ending {
+    /// Returns the end of the whole run: what badge and exit code state.
+    fn of_run(summary: &Summary) -> Self {
+        if summary.partial { Self::Error("run") } else { summary.standing().into() }
+    }
+}
+
+impl From<Standing> for Ending {
+    fn from(standing: Standing) -> Self {
+        match standing {
+            Standing::Met => Self::Passed,
+            Standing::Missed => Self::Failed("slo"),
+            Standing::Open => Self::Error("undecided"),
+            Standing::Invalid => Self::Error("generator"),
+        }
+    }
 }
 
 /// A test case.
@@ -37,20 +57,21 @@ struct Case {
 
 pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     let summary = run.summary;
+    let text = Digest::of(summary).sentence();
+    let find = summary.result.find();
     let mut cases: Vec<Case> =
-        summary.result.find().into_iter().map(|find| of_search(find, run)).collect();
+        find.into_iter().flat_map(|find| of_search(find, summary, &text)).collect();
     for check in &summary.reasons {
         // A check that was made of several trials stands there once.
         if !cases.iter().any(|case| case.name == check.id.name()) {
             cases.push(of_check(check, summary.verdict));
         }
     }
-    cases.extend(run.gate.iter().flat_map(|report| report.lines.iter().map(of_gate)));
-    if cases.is_empty() {
-        let text = Digest::of(summary).sentence();
-        let ending = if summary.partial { Ending::Error("run") } else { Ending::Passed };
+    let ending = Ending::of_run(summary);
+    if !cases.iter().any(|case| discriminant(&case.ending) == discriminant(&ending)) {
         cases.push(Case { group: "run", name: "run-complete".to_owned(), ending, text });
     }
+    cases.extend(run.gate.iter().flat_map(|report| report.lines.iter().map(of_gate)));
     let count =
         |of: fn(&Ending) -> bool| cases.iter().filter(|c| of(&c.ending)).count().to_string();
     let suite = Element::new("testsuite")
@@ -89,16 +110,20 @@ fn element(case: &Case, summary: &Summary) -> Element {
         .children([inner])
 }
 
-/// Reports whether an answer was found.
-fn of_search(find: &FindSummary, run: &ExportedRun<'_>) -> Case {
-    let ending = match find.outcome.standing() {
-        Standing::Met => Ending::Passed,
-        Standing::Missed => Ending::Failed("slo"),
-        Standing::Open | Standing::Stopped => Ending::Error("undecided"),
-        Standing::Invalid => Ending::Error("generator"),
+/// Makes the cases of a search, one for each SLO; `text` has all answers.
+fn of_search(find: &FindSummary, summary: &Summary, text: &str) -> Vec<Case> {
+    let case = |name: String, outcome: &Outcome| {
+        let ending = outcome.standing().map_or_else(|| Ending::of_run(summary), Ending::from);
+        Case { group: "search", name, ending, text: text.to_owned() }
     };
-    let text = Digest::of(run.summary).sentence();
-    Case { group: "search", name: "tipping-point".to_owned(), ending, text }
+    match &find.goals[..] {
+        [] => vec![case("tipping-point".to_owned(), &find.outcome)],
+        goals => {
+            let of_goal =
+                |goal: &SloFound| case(format!("tipping-point {}", goal.slo), &goal.outcome);
+            goals.iter().map(of_goal).collect()
+        }
+    }
 }
 
 /// Makes the case of a gate. Its name is the expression, which contains no measured figure.
@@ -116,13 +141,15 @@ fn of_gate(line: &GateLine) -> Case {
 fn of_check(check: &Check, verdict: Verdict) -> Case {
     let is_goal = check.id.family() == Family::Goal;
     let is_ours = check.id.fault() == Fault::Local;
+    let is_invalid = verdict == Verdict::Invalid;
     let ending = match (check.level, is_goal) {
         // What the generator shaped speaks neither for nor against a goal.
-        (_, true) if verdict == Verdict::Invalid => Ending::Skipped,
+        (_, true) if is_invalid => Ending::Skipped,
         (Level::Pass | Level::Warn, _) => Ending::Passed,
         (Level::Fail, true) => Ending::Failed("slo"),
         (Level::Fail, false) if is_ours => Ending::Error("generator"),
         (Level::Fail, false) if check.id == CheckId::RunComplete => Ending::Error("run"),
+        (Level::Fail, false) if is_invalid => Ending::Skipped,
         (Level::Fail, false) => Ending::Failed("server"),
     };
     let group = match check.id.family() {

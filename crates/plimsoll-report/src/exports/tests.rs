@@ -9,11 +9,13 @@ use plimsoll_model::event::Event;
 use plimsoll_model::gate::{Estimate, GateFinding, GateMethod, HostEffect, Incomparable, Side};
 use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::row::{Row, RowBatch, RowEnd, RowPlan};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{
-    Check, CheckId, Family, Level, Measure, Outcome, TrialRecord, Unit, Unsettled, Verdict,
+    Check, CheckId, Family, Level, Measure, Outcome, Standing, TrialRecord, Unit, Unsettled,
+    Verdict,
 };
 use plimsoll_model::{ErrorClass, Nanos};
 use serde_json::Value;
@@ -21,10 +23,10 @@ use serde_json::Value;
 use super::*;
 use crate::Archive;
 use crate::archive::{ArchiveWriter, ClockPair, HostWriter, Manifest};
+use crate::digest::Badge;
 use crate::fixtures;
 use crate::fixtures::golden;
-use crate::terminal::GateLine;
-use crate::terminal::GateReport;
+use crate::terminal::{GateLine, GateReport, JobLog, Style};
 
 /// On CLOCK_MONOTONIC, when the first operation is due.
 const EPOCH: Nanos = Nanos::from_secs(70);
@@ -305,7 +307,7 @@ fn gates() -> GateReport {
 
 #[test]
 fn gates_in_words() {
-    golden("gates", &crate::terminal::render_gate(&gates(), crate::Style::default()));
+    golden("gates", &crate::terminal::render_gate(&gates(), Style::default()));
 }
 
 #[test]
@@ -406,6 +408,118 @@ fn a_search_is_a_case_of_its_own() {
     ] {
         assert_eq!(ending(outcome), (element.to_owned(), kind.to_owned()));
     }
+}
+
+/// Every kind of run, and those whose parts could be read in two ways, with what they state.
+fn stated() -> Vec<(&'static str, Summary, Vec<TrialRecord>, Standing)> {
+    let why = || Unsettled::OneBound;
+    let mut first_open = fixtures::find_several();
+    if let Some(find) = first_open.0.result.find_mut() {
+        find.outcome = Outcome::Unstable { why: why() };
+        find.goals[0].outcome = find.outcome.clone();
+        find.goals[1].outcome = Outcome::FailsAtMinimum;
+    }
+    first_open.0.verdict = Verdict::Bad;
+    let mut storm = fixtures::find_storm();
+    if let Some(find) = storm.result.find_mut() {
+        find.outcome = Outcome::Undecided { why: why() };
+    }
+    storm.verdict = Verdict::Invalid;
+    let mut compared = fixtures::compare_undecided();
+    if let RunResult::Compare { compare } = &mut compared.result {
+        compare.rounds_invalid = 0;
+    }
+    let mut sized = fixtures::sizing_better();
+    if let RunResult::Sizing { sizing } = &mut sized.result {
+        sizing.values[1].goodput = None;
+    }
+    sized.verdict = Verdict::Invalid;
+    let mut lost = fixtures::find_unstable();
+    lost.0.reasons = vec![Check::failed(CheckId::Laboratory, "killed")];
+    let mut stopped = fixtures::find_unfinished();
+    (stopped.0.partial, stopped.0.verdict) = (false, Verdict::Good);
+    let of_fixtures = fixtures::all().into_iter().map(|(name, summary, trials)| {
+        let standing = match name {
+            "find_unstable" | "find_several" => Standing::Open,
+            _ => match summary.verdict {
+                Verdict::Good => Standing::Met,
+                Verdict::Bad => Standing::Missed,
+                Verdict::Invalid => Standing::Invalid,
+            },
+        };
+        (name, summary, trials, standing)
+    });
+    let made = [
+        ("first open, second missed", first_open, Standing::Missed),
+        ("storm undecided", (storm, Vec::new()), Standing::Open),
+        ("comparison cut short", (compared, Vec::new()), Standing::Open),
+        ("sweep cut short", (sized, Vec::new()), Standing::Open),
+        ("laboratory lost", lost, Standing::Invalid),
+        ("search stopped", stopped, Standing::Met),
+    ];
+    of_fixtures
+        .chain(made.map(|(name, (summary, trials), standing)| (name, summary, trials, standing)))
+        .collect()
+}
+
+#[test]
+fn badge_cases_and_annotation_state_the_same() {
+    for (name, summary, trials, standing) in stated() {
+        assert_eq!(summary.standing(), standing, "{name}");
+        let Badge { word, class } = Badge::of(&summary);
+        let (words, level): (&[&str], _) = match standing {
+            _ if summary.partial => (&["PARTIAL"], Some("warning")),
+            Standing::Met => (&["GOOD", "HELD", "DONE", "COMPARED"], None),
+            Standing::Missed => (&["BAD", "FAILED"], Some("error")),
+            Standing::Invalid => (&["INVALID"], Some("warning")),
+            Standing::Open => (&["UNSTABLE", "UNDECIDED"], Some("warning")),
+        };
+        assert!(words.contains(&word), "{name}: {word}");
+        assert_eq!(class == "bad", words.contains(&"BAD"), "{name}: {class}");
+        assert_eq!(class == "invalid", words.contains(&"INVALID"), "{name}: {class}");
+        let style = Style { log: Some(JobLog::GitHub), ..Style::default() };
+        let log = crate::terminal::render(&summary, &trials, style);
+        let mut annotations = log.lines().filter(|line| line.contains(" title=plimsoll "));
+        let annotation = annotations.next();
+        let shown =
+            level.map(|level| format!("::{level} title=plimsoll {}, {word}::", summary.command));
+        assert_eq!(annotation.is_some(), shown.is_some(), "{name}: {log}");
+        let agrees = annotation.zip(shown).is_none_or(|(line, begin)| line.starts_with(&begin));
+        assert!(agrees, "{name}: {annotation:?}");
+        let partial = summary.partial;
+        let text = Made::write(&fixtures::plan(), &[started()], summary).export(Export::Junit);
+        let has = |element: &str| text.contains(&format!("<{element} "));
+        let (failure, error) = (has("failure"), has("error"));
+        match standing {
+            _ if partial => assert!(error, "{name}: {text}"),
+            Standing::Met => assert!(!failure && !error, "{name}: {text}"),
+            Standing::Missed => assert!(failure, "{name}: {text}"),
+            Standing::Invalid | Standing::Open => assert!(error && !failure, "{name}: {text}"),
+        }
+    }
+}
+
+#[test]
+fn each_slo_of_a_search_is_a_case() {
+    let (summary, _) = fixtures::find_several();
+    let text = Made::write(&fixtures::plan(), &[started()], summary).export(Export::Junit);
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
+    let cases =
+        cases.filter(|case| case.attribute("classname") == Some("plimsoll.find.rate.search"));
+    let found: Vec<_> = cases
+        .map(|case| {
+            let element = case.first_element_child().unwrap().tag_name().name().to_owned();
+            (case.attribute("name").unwrap(), element)
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("tipping-point p99<50ms,errors<0.1%", "system-out".to_owned()),
+            ("tipping-point p99.9<200ms,errors<1%", "error".to_owned()),
+        ]
+    );
 }
 
 #[test]

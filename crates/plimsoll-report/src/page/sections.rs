@@ -36,15 +36,13 @@ pub(super) fn answer(view: &View) -> Markup {
             "plimsoll " (head.command) " against " (head.target) ", " (head.started_at) ", version " (view.version)
         }
     };
+    let badge = html! { span class={ "badge " (view.badge.class) } { (shape(view.badge.class)) (view.badge.word) } };
     let Some(summary) = &view.summary else {
         return html! {
-            div.answer {
-                h1 { span class="badge plain" { (shape("")) "RUNNING" } "plimsoll " (head.command) ": " (head.target) }
-                (about)
-            }
+            div.answer { h1 { (badge) "plimsoll " (head.command) ": " (head.target) } (about) }
         };
     };
-    let Digest { badge, answers, figures, .. } = Digest::of(summary);
+    let Digest { answers, figures, .. } = Digest::of(summary);
     let sentence = |answer: &Answer| match answer.lead() {
         lead if lead.ends_with(':') => format!("{lead} {}", answer.text),
         // The badge has said it.
@@ -53,7 +51,7 @@ pub(super) fn answer(view: &View) -> Markup {
     html! {
         div.answer {
             h1 {
-                span class={ "badge " (badge.class) } { (shape(badge.class)) (badge.word) }
+                (badge)
                 @if let Some(first) = answers.first() { (sentence(first)) }
             }
             @for more in answers.iter().skip(1) { p { (sentence(more)) } }

@@ -239,44 +239,6 @@ mod tests {
         crate::terminal::render(summary, trials, Style { details: false, ..Style::default() })
     }
 
-    /// One of every kind of run.
-    fn all() -> Vec<(&'static str, Summary, Vec<TrialRecord>)> {
-        let (several, several_trials) = fixtures::find_several();
-        let (regular, trials) = fixtures::find_regular();
-        let (limited, limited_trials) = fixtures::find_generator_limited();
-        let (fails, fails_trials) = fixtures::find_fails_at_minimum();
-        let (unfinished, unfinished_trials) = fixtures::find_unfinished();
-        let (refused, refused_trials) = fixtures::find_refused();
-        let (unstable, unstable_trials) = fixtures::find_unstable();
-        vec![
-            ("load_good", fixtures::load_good(), vec![]),
-            ("load_bad", fixtures::load_bad(), vec![]),
-            ("load_reasons", fixtures::load_with_reasons(), vec![]),
-            ("load_invalid", fixtures::load_invalid(), vec![]),
-            ("load_partial", fixtures::load_partial(), vec![]),
-            ("load_refused", fixtures::load_refused(), vec![]),
-            ("load_closed", fixtures::load_closed(), vec![]),
-            ("find_regular", regular, trials),
-            ("find_several", several, several_trials),
-            ("find_generator_limited", limited, limited_trials),
-            ("find_fails_at_minimum", fails, fails_trials),
-            ("find_unfinished", unfinished, unfinished_trials),
-            ("find_refused", refused, refused_trials),
-            ("find_unstable", unstable, unstable_trials),
-            ("find_repeated", fixtures::find_repeated(), vec![]),
-            ("find_storm", fixtures::find_storm(), vec![]),
-            ("hold_good", fixtures::hold_good(), vec![]),
-            ("hold_bad", fixtures::hold_bad(), vec![]),
-            ("hold_cycles", fixtures::hold_cycles(), vec![]),
-            ("hold_cut_short", fixtures::hold_cut_short(), vec![]),
-            ("hold_nothing", fixtures::hold_nothing(), vec![]),
-            ("compare_lower", fixtures::compare_lower(), vec![]),
-            ("compare_duet", fixtures::compare_duet(), vec![]),
-            ("compare_undecided", fixtures::compare_undecided(), vec![]),
-            ("sizing_better", fixtures::sizing_better(), vec![]),
-        ]
-    }
-
     fn assert_fits(name: &str, text: &str) {
         assert!(text.lines().count() <= LINES_MAX, "{name}:\n{text}");
         let wide = text.lines().find(|line| line.chars().count() > usize::from(COLUMNS));
@@ -285,7 +247,7 @@ mod tests {
 
     #[test]
     fn every_report_fits_on_one_screen() {
-        for (name, summary, trials) in all() {
+        for (name, summary, trials) in fixtures::all() {
             let text = brief(&summary, &trials);
             assert_fits(name, &text);
             golden(&format!("brief_{name}"), &text);
@@ -294,7 +256,7 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_and_the_commands_are_not() {
-        for (name, mut summary, trials) in all() {
+        for (name, mut summary, trials) in fixtures::all() {
             summary.target = format!("https://{}.example/", "long-name.".repeat(40));
             let run = "plimsoll-runs/20261121T021530Z-lab-4711";
             summary.archive = Some(run.to_owned());

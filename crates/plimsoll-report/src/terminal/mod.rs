@@ -5,7 +5,7 @@
 
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::{TrialRecord, Verdict};
+use plimsoll_model::trial::{Standing, TrialRecord};
 
 use crate::digest::Digest;
 use layout::{Page, Tone};
@@ -84,13 +84,13 @@ fn detailed(page: &mut Page, summary: &Summary, digest: &Digest, trials: &[Trial
 
 /// Returns the answer beside a job of GitHub Actions, if it is not a good one: one line, as ten of a step are shown.
 fn annotation(summary: &Summary, digest: &Digest) -> String {
-    let (level, title) = match summary.verdict {
-        _ if summary.partial => ("warning", "interrupted"),
-        Verdict::Good => return String::new(),
-        Verdict::Bad => ("error", "BAD"),
-        Verdict::Invalid => ("warning", "INVALID"),
+    let level = match summary.standing() {
+        _ if summary.partial => "warning",
+        Standing::Met => return String::new(),
+        Standing::Missed => "error",
+        Standing::Invalid | Standing::Open => "warning",
     };
-    let title = format!("plimsoll {}, {title}", summary.command);
+    let title = format!("plimsoll {}, {}", summary.command, digest.badge.word);
     github_line(level, &title, &digest.sentence()) + "\n"
 }
 

@@ -221,7 +221,7 @@ fn logs_of_jobs_fold_the_trials_and_show_what_went_wrong_beside_the_job() {
     let invalid = logged(JobLog::GitHub, (fixtures::load_invalid(), Vec::new()));
     assert!(invalid.contains("\n::warning title=plimsoll load, INVALID::"), "{invalid}");
     let partial = logged(JobLog::GitHub, (fixtures::load_partial(), Vec::new()));
-    assert!(partial.contains("\n::warning title=plimsoll load, interrupted::"), "{partial}");
+    assert!(partial.contains("\n::warning title=plimsoll load, PARTIAL::"), "{partial}");
     let found = logged(JobLog::GitLab { unix_s: 17 }, fixtures::find_regular());
     let start = "\n\x1b[0Ksection_start:17:trials[collapsed=true]\r\x1b[0KTrials\n";
     assert!(found.contains(start) && found.contains("\n\x1b[0Ksection_end:17:trials\r\x1b[0K\n"));

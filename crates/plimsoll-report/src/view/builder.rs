@@ -17,7 +17,7 @@ use super::hosts::Host;
 use super::number::{instant, short};
 use super::seconds::{HeatColumn, Second, Stretch, is_whole};
 use super::spectrum::Spectrum;
-use super::{Happened, Head, Level, Patch, SCHEMA, TrialRow, View};
+use super::{Badge, Happened, Head, Level, Patch, SCHEMA, TrialRow, View};
 use crate::state::{RunState, Said};
 
 /// Columns of a document; of a longer run that goes on, the newest are shown.
@@ -126,7 +126,8 @@ impl ViewBuilder {
     pub fn finish(&mut self, summary: &Summary) -> Vec<Patch> {
         let mut patches = self.end_seconds();
         self.view.summary = Some(summary.clone());
-        patches.push(Patch::End { summary: Box::new(summary.clone()) });
+        self.view.badge = Badge::of(summary);
+        patches.push(Patch::End { summary: Box::new(summary.clone()), badge: self.view.badge });
         self.count(patches)
     }
 

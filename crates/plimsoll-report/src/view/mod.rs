@@ -24,6 +24,7 @@ mod seconds;
 mod spectrum;
 mod trials;
 
+pub use crate::digest::Badge;
 pub use builder::ViewBuilder;
 pub use heat::{Cells, Heat};
 pub use hosts::{HostColumns, HostPoint, Limit, Panel};
@@ -50,6 +51,8 @@ pub struct View {
     pub head: Head,
     /// Summary of the run; `None` while it runs.
     pub summary: Option<Summary>,
+    /// The run in a word.
+    pub badge: Badge,
     /// Seconds that a column of [`Self::seconds`] and [`Self::heat`] stands for.
     pub column_s: f64,
     /// A list for each field of [`Second`].
@@ -143,6 +146,8 @@ pub enum Patch {
     End {
         /// The summary.
         summary: Box<Summary>,
+        /// The run in a word.
+        badge: Badge,
     },
 }
 

@@ -163,6 +163,19 @@ fn hosts_are_drawn_from_the_first_second_of_load() {
 }
 
 #[test]
+fn the_end_of_a_run_has_its_badge() {
+    let mut builder = ViewBuilder::new(String::new(), String::new(), Head::default(), 1);
+    assert_eq!(builder.view().badge.word, "RUNNING");
+    let patches = builder.finish(&fixtures::hold_good());
+    let badge = match patches.last() {
+        Some(Patch::End { badge, .. }) => (badge.word, badge.class),
+        _ => panic!("{patches:?}"),
+    };
+    assert_eq!(badge, ("HELD", "good"));
+    assert_eq!(builder.view().badge.word, "HELD");
+}
+
+#[test]
 fn long_runs_have_columns_of_several_seconds() {
     assert_eq!([1, 3_600, 3_601, 20_000].map(ViewBuilder::column_for), [1, 1, 2, 10]);
     let mut builder = ViewBuilder::new(String::new(), String::new(), Head::default(), 2);

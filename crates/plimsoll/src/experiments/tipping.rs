@@ -3,7 +3,8 @@
 use plimsoll_model::summary::FindHead;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, Outcome, Phase, Standing, TippingPoint, TrialRecord, Verdict, trial_at_lower_bound,
+    Check, Family, Outcome, Phase, Standing, TippingPoint, TrialRecord, Verdict,
+    trial_at_lower_bound,
 };
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
@@ -61,11 +62,11 @@ pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
 /// The verdict on a search: GOOD once a load was found that meets the SLO; of several SLOs the worst.
 pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdict {
     let one = |outcome: &Outcome, lower: Option<Rate>| match outcome.standing() {
-        Standing::Met => Verdict::Good,
-        Standing::Missed => Verdict::Bad,
-        Standing::Stopped if is_server_to_blame => Verdict::Bad,
-        Standing::Stopped if lower.is_some() => Verdict::Good,
-        Standing::Invalid | Standing::Open | Standing::Stopped => Verdict::Invalid,
+        Some(Standing::Met) => Verdict::Good,
+        Some(Standing::Missed) => Verdict::Bad,
+        None if is_server_to_blame => Verdict::Bad,
+        None if lower.is_some() => Verdict::Good,
+        Some(Standing::Invalid | Standing::Open) | None => Verdict::Invalid,
     };
     let verdicts = tipping.goals.iter().map(|goal| one(&goal.outcome, goal.lower));
     worst(verdicts.chain([one(&tipping.outcome, tipping.lower)]))
@@ -81,7 +82,7 @@ pub(super) fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     verdicts.max_by_key(badness).unwrap_or(Verdict::Invalid)
 }
 
-/// The checks of the trial that decided.
+/// The checks of the trial that decided. Of several SLOs a trial has only the verdicts: its checks know the first one.
 pub(super) fn reasons(
     tipping: &TippingPoint,
     trials: &[TrialRecord],
@@ -91,12 +92,18 @@ pub(super) fn reasons(
         Some(lower) if verdict == Verdict::Good => trial_at_lower_bound(trials, lower),
         _ => trials.iter().rfind(|trial| trial.measurement.request.phase != Phase::Usage),
     };
-    deciding.map(|record| record.judgement.reasons.clone()).unwrap_or_default()
+    let mut checks = deciding.map(|record| record.judgement.reasons.clone()).unwrap_or_default();
+    checks.retain(|check| tipping.goals.is_empty() || check.id.family() != Family::Goal);
+    checks
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::trial::{SloFound, Stopped, Unsettled};
+    use plimsoll_model::observation::Observations;
+    use plimsoll_model::slo::Slo;
+    use plimsoll_model::trial::{
+        CheckId, Judgement, SloFound, Stopped, TrialMeasurement, TrialRequest, Unsettled,
+    };
 
     use super::*;
 
@@ -126,6 +133,38 @@ mod tests {
             let tipping = tipping(outcome, lower);
             assert_eq!(verdict(&tipping, is_server_to_blame), expected, "{tipping:?}");
         }
+    }
+
+    #[test]
+    fn the_goals_of_the_first_objective_are_no_reasons_of_several() {
+        let goal = "p99<50ms".parse::<Slo>().unwrap().goals[0];
+        let checks = [CheckId::Goal(goal), CheckId::SendLag].map(|id| Check::failed(id, "seen"));
+        let request = TrialRequest {
+            number: 1,
+            phase: Phase::Qualify,
+            rate: Rate::per_second(10.0).unwrap(),
+            duration: Nanos::from_secs(1),
+            split: 1,
+        };
+        let measurement = TrialMeasurement {
+            request,
+            window: request.duration,
+            aborted: false,
+            tally: Tally::default(),
+            sut_busiest_thread: None,
+            split: 1,
+            observations: Observations::default(),
+            seconds: Vec::new(),
+        };
+        let judgement = Judgement::of(checks.to_vec(), 1.0);
+        let all = judgement.reasons.clone();
+        let record = TrialRecord { measurement, judgement, further: vec![Verdict::Bad] };
+        let one = tipping(Outcome::FailsAtMinimum, None);
+        let records = [record];
+        let of = |tipping: &TippingPoint| reasons(tipping, &records, Verdict::Bad);
+        assert_eq!(of(&one), all);
+        let goals = vec![SloFound::new("p99<50ms".to_owned(), &one); 2];
+        assert_eq!(of(&TippingPoint { goals, ..one }), [Check::failed(CheckId::SendLag, "seen")]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use plimsoll_sys::signal::Interrupts;
 
 use crate::causes;
 use crate::clock::now;
-use crate::exit::{INVALID, Result, SLO_MISSED, Stop, UNSETTLED};
+use crate::exit::{Result, Stop};
 use crate::flags::archived;
 use crate::hosts::{fleet_stop, start_hosts, start_load_agents};
 use crate::plan::load::LoadJob;
@@ -251,20 +251,15 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         outcome.verdict = Verdict::Invalid;
         outcome.reasons.insert(0, Check::failed(CheckId::Laboratory, how));
     }
-    let (verdict, unmeasured) = (outcome.verdict, outcome.unmeasured.take());
+    let unmeasured = outcome.unmeasured.take();
     let settings = with_watched(experiment.settings());
     let target = experiment.load().target_name.clone();
     let (mut summary, trials) = summarise(command, target, settings, outcome, &run);
     summary.machines.load_hosts = load_hosts;
-    let is_unsettled = unmeasured.is_none() && summary.result.is_unsettled();
-    let is_laboratorys = matches!(server_end, Some(ServerEnd::Laboratory(_)));
-    let stop = match (verdict, unmeasured) {
+    let stop = match unmeasured {
         _ if interrupted => Some(run::interrupted_stop(interrupts)),
-        _ if is_unsettled && !is_laboratorys => Some(Stop::Reported(UNSETTLED)),
-        (_, Some(why)) => Some(Stop::CannotRun(why)),
-        (Verdict::Good, None) => None,
-        (Verdict::Bad, None) => Some(Stop::Reported(SLO_MISSED)),
-        (Verdict::Invalid, None) => Some(Stop::Reported(INVALID)),
+        Some(why) => Some(Stop::CannotRun(why)),
+        None => Stop::of(summary.standing()),
     };
     Ok(Ended { summary, trials, run, stop, server_is_gone: server_end.is_some() })
 }

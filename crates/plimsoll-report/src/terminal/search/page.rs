@@ -12,7 +12,7 @@ use crate::time_text::rounded;
 
 /// Reports whether the longer trials confirm what is stated.
 pub(super) fn is_confirmed(find: &FindSummary) -> bool {
-    let is_open = find.outcome.standing() == Standing::Open;
+    let is_open = find.outcome.standing() == Some(Standing::Open);
     !is_open && !matches!(find.outcome, Outcome::Unconfirmed { .. })
 }
 
