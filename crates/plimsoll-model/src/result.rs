@@ -11,6 +11,40 @@ use crate::storm::StormSummary;
 use crate::summary::{FindSummary, Summary};
 use crate::trial::{CheckId, Outcome, Standing, Verdict};
 
+named! {
+    /// The kind of a run, known before it has a result.
+    #[derive(Default)]
+    pub enum RunKind {
+        /// One load.
+        #[default]
+        Load = "load",
+        /// A search on any axis.
+        Search = "search",
+        /// Connections that are held.
+        Hold = "hold",
+        /// A comparison.
+        Compare = "compare",
+        /// A sweep over settings.
+        Sizing = "sizing",
+        /// A case of RFC 9411.
+        Rfc9411 = "rfc9411",
+    }
+}
+
+impl RunKind {
+    /// `a load`, `a search`.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Load => "a load",
+            Self::Search => "a search",
+            Self::Hold => "a hold",
+            Self::Compare => "a comparison",
+            Self::Sizing => "a sweep",
+            Self::Rfc9411 => "a case of RFC 9411",
+        }
+    }
+}
+
 /// The result of a run. Each kind is a block of the summary's JSON by the name of its field; a load has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, from = "Blocks")]
@@ -135,15 +169,15 @@ impl RunResult {
         }
     }
 
-    /// `a load`, `a search`.
-    pub const fn noun(&self) -> &'static str {
+    /// The kind of the run.
+    pub const fn kind(&self) -> RunKind {
         match self {
-            Self::Load => "a load",
-            Self::Find { .. } | Self::Connections { .. } | Self::Storm { .. } => "a search",
-            Self::Hold { .. } => "a hold",
-            Self::Compare { .. } => "a comparison",
-            Self::Sizing { .. } => "a sweep",
-            Self::Rfc9411 { .. } => "a case of RFC 9411",
+            Self::Load => RunKind::Load,
+            Self::Find { .. } | Self::Connections { .. } | Self::Storm { .. } => RunKind::Search,
+            Self::Hold { .. } => RunKind::Hold,
+            Self::Compare { .. } => RunKind::Compare,
+            Self::Sizing { .. } => RunKind::Sizing,
+            Self::Rfc9411 { .. } => RunKind::Rfc9411,
         }
     }
 

@@ -22,7 +22,7 @@ use plimsoll_model::plan::{
 };
 use plimsoll_model::reason::{CertificateFault, ErrorReasons, Reason};
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::settings::{Settings, Starts};
 use plimsoll_model::slo::Goal;
@@ -200,6 +200,11 @@ pub(crate) fn manifest_of(plan: &LoadPlan, search: bool) -> Manifest {
         schema: SCHEMA.to_owned(),
         plimsoll_version: "0.1.0".to_owned(),
         command: if search { "find" } else { "load" }.to_owned(),
+        kind: match plan.pacing {
+            _ if search => RunKind::Search,
+            Pacing::Hold(_) => RunKind::Hold,
+            _ => RunKind::Load,
+        },
         command_line,
         target: "https://127.0.0.1:8443/".to_owned(),
         started_at: "2026-11-21T02:15:30Z".to_owned(),

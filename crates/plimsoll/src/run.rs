@@ -10,6 +10,7 @@ use plimsoll_model::disruption::Disruption;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
 use plimsoll_model::reason::ErrorReasons;
+use plimsoll_model::result::RunKind;
 use plimsoll_model::settings::{PlannedEvent, Settings};
 use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
@@ -48,6 +49,8 @@ const LINE_EVERY_S_IN_CI: u32 = 10;
 pub(crate) struct RunHead<'a> {
     /// `load`, `find`, `lab`.
     pub(crate) command: &'static str,
+    /// The kind of the run.
+    pub(crate) kind: RunKind,
     /// The command line as archives have it.
     pub(crate) command_line: Vec<String>,
     /// Job of the run.
@@ -106,6 +109,7 @@ impl Run {
             schema: SCHEMA.to_owned(),
             plimsoll_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: head.command.to_owned(),
+            kind: head.kind,
             command_line: head.command_line,
             target: job.target_name.clone(),
             started_at: started_at.clone(),

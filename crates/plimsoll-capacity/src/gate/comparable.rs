@@ -2,6 +2,7 @@
 
 use plimsoll_model::gate::{GateMetric, Incomparable, Side};
 use plimsoll_model::plan::TlsState;
+use plimsoll_model::result::RunKind;
 use plimsoll_model::settings::{HoldSettings, LoadSettings, Settings, TlsSettings};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::target::Protocol;
@@ -11,7 +12,7 @@ use plimsoll_model::trial::{Outcome, Verdict};
 /// is not among them; nor is the seed.
 fn compared(summary: &Summary) -> Settings {
     let Settings { load, rate, isolate, .. } = summary.settings.clone();
-    let is_load = summary.result.noun() == "a load";
+    let is_load = summary.result.kind() == RunKind::Load;
     let load = load.map(|load| LoadSettings {
         protocol: Protocol::Http1,
         // A hold may hold more, and a search its own number of connections for each load.
@@ -45,14 +46,14 @@ fn server(summary: &Summary) -> &'static str {
 }
 
 /// Returns the kind of run that has a figure, and why others do not.
-const fn kind_of(metric: GateMetric) -> (&'static str, &'static str) {
+const fn kind_of(metric: GateMetric) -> (RunKind, &'static str) {
     match metric {
-        GateMetric::Safe | GateMetric::TippingPoint => ("a search", "only searches state it"),
+        GateMetric::Safe | GateMetric::TippingPoint => (RunKind::Search, "only searches state it"),
         GateMetric::MachineBytes
         | GateMetric::SutBytes
         | GateMetric::KernelBytes
-        | GateMetric::UserBytes => ("a hold", "only holds measure it"),
-        _ => ("a load", "only loads of one rate can be compared by it"),
+        | GateMetric::UserBytes => (RunKind::Hold, "only holds measure it"),
+        _ => (RunKind::Load, "only loads of one rate can be compared by it"),
     }
 }
 
@@ -66,10 +67,10 @@ pub(super) fn comparable(
         let (what, baseline, run) = (what.to_owned(), a.to_owned(), b.to_owned());
         if baseline == run { Ok(()) } else { Err(Incomparable::Differs { what, baseline, run }) }
     };
-    differs("kind of run", baseline.result.noun(), run.result.noun())?;
+    differs("kind of run", baseline.result.kind().noun(), run.result.kind().noun())?;
     differs("server", server(baseline), server(run))?;
     let (kind, why) = kind_of(metric);
-    if run.result.noun() != kind {
+    if run.result.kind() != kind {
         return Err(Incomparable::NoInterval { side: Side::Run, metric, why });
     }
     if let (Some(a), Some(b)) = (baseline.result.find(), run.result.find()) {

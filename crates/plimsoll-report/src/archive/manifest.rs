@@ -1,6 +1,7 @@
 //! The description of a run in its archive, written before anything is measured.
 
 use plimsoll_model::Nanos;
+use plimsoll_model::result::RunKind;
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::settings::Settings;
 use serde::{Deserialize, Serialize};
@@ -79,6 +80,8 @@ pub struct Manifest {
     pub plimsoll_version: String,
     /// The command: `load`, `find`, `lab`.
     pub command: String,
+    /// The kind of the run.
+    pub kind: RunKind,
     /// The command line as it may be shown.
     pub command_line: Vec<String>,
     /// Target in reports, as it may be shown.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use plimsoll_model::cause::Finding;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::summary::{self, FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
@@ -204,7 +204,8 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
     let manifest = &archive.manifest;
     let mut state = RunState::default();
     archive.events.iter().for_each(|event| state.handle_event(event, Nanos::ZERO));
-    let find = manifest.search.as_ref().map(|search| rebuild_find(archive, &state, search));
+    let search = manifest.search.as_ref().filter(|_| manifest.kind == RunKind::Search);
+    let find = search.map(|search| rebuild_find(archive, &state, search));
     let whole = totals.whole();
     let error_reasons = summary::reasons(&whole.tally.failures.reasons);
     let shown = find.as_ref().and_then(|find| find.at_lower_bound(&archive.trials));
@@ -214,8 +215,11 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
     };
     let ended = tally.ok + tally.errors_total() + tally.unsent;
     tally.failures.operations.add(ErrorClass::Interrupted, tally.scheduled.saturating_sub(ended));
-    let found = find.map(RunResult::from);
-    let held = || Some(RunResult::from(rebuild_hold(archive, &state, &tally)?));
+    // Of a comparison, a sweep or a case, only the load is known.
+    let result = match manifest.kind {
+        RunKind::Hold => rebuild_hold(archive, &state, &tally).map(RunResult::from),
+        _ => find.map(RunResult::from),
+    };
     let head = SummaryHead {
         command: manifest.command.clone(),
         target: manifest.target.clone(),
@@ -226,7 +230,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         // Nobody judged it; GOOD or BAD would be a claim.
         verdict: Verdict::Invalid,
         reasons: vec![Check::failed(CheckId::RunComplete, "no, the run was killed")],
-        result: found.or_else(held).unwrap_or_default(),
+        result: result.unwrap_or_default(),
         archive: Some(archive.dir.display().to_string()),
     };
     let probed = archive.events.iter().rev().find_map(|event| match event {

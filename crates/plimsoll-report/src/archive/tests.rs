@@ -6,7 +6,7 @@ use std::path::Path;
 
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldEnd;
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{CheckId, TrialRecord};
@@ -19,6 +19,7 @@ use super::*;
 use crate::error::ReportError;
 use crate::fixtures::{manifest, manifest_of};
 use crate::terminal::Style;
+use crate::view::View;
 use crate::{fixtures, terminal};
 
 mod secrets;
@@ -275,6 +276,23 @@ fn a_killed_search_keeps_its_trials_and_bounds() {
         ),
         "{text}"
     );
+}
+
+#[test]
+fn a_killed_case_or_comparison_is_no_search_and_no_hold() {
+    for (kind, plan) in [
+        (RunKind::Rfc9411, fixtures::plan()),
+        (RunKind::Compare, fixtures::hold_plan()),
+        (RunKind::Sizing, fixtures::plan()),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = Manifest { kind, ..manifest_of(&plan, true) };
+        drop(ArchiveWriter::create(dir.path(), &manifest).unwrap());
+        let archive = Archive::open(dir.path()).unwrap();
+        let summary = archive.rebuild_summary().unwrap();
+        assert_eq!(summary.result, RunResult::Load, "{kind:?}");
+        assert_eq!(View::of_archive(&archive, &summary).unwrap().head.kind, kind);
+    }
 }
 
 #[test]

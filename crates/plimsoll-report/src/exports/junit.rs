@@ -88,11 +88,8 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
 
 /// `plimsoll.load`, `plimsoll.find.rate`.
 fn class_name(summary: &Summary) -> String {
-    let words = summary.command.split_whitespace();
-    let axis = summary.result.find().map(|find| find.axis.name());
-    // `lab hold` names what it does itself.
-    let axis = axis.filter(|axis| !summary.command.ends_with(axis));
-    std::iter::once("plimsoll").chain(words).chain(axis).collect::<Vec<_>>().join(".")
+    let axis = summary.result.find().map(|find| format!(".{}", find.axis.name()));
+    format!("plimsoll.{}{}", summary.command.replace(' ', "."), axis.unwrap_or_default())
 }
 
 fn element(case: &Case, summary: &Summary) -> Element {

@@ -1,6 +1,6 @@
 //! The figures of a page by kind of result: what each draws, why it may be empty, and the rows of its table.
 
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::Summary;
 use serde_json::Value;
@@ -351,26 +351,17 @@ const RFC9411: Figures = figures!(
 
 /// The figures of a run in the order of the page; the hosts come after them.
 pub(super) fn figures(view: &View) -> Figures {
-    let Some(summary) = &view.summary else {
-        return match view.head.axis {
-            Some(Axis::Connections) => CONNECTION_SEARCH,
-            Some(Axis::Storm) => STORM_SEARCH,
-            Some(Axis::ConnectionsPerS | Axis::TransactionsPerS) => RFC9411,
-            Some(Axis::Rate | Axis::Handshakes | Axis::Deliveries) => RATE_SEARCH,
-            None if view.head.settings.has_load(|load| load.hold.is_some()) => HOLD,
-            None => LOAD,
-        };
-    };
-    match &summary.result {
-        RunResult::Load => LOAD,
-        RunResult::Find { .. } => RATE_SEARCH,
-        RunResult::Hold { hold } if hold.cycles.is_some() => CYCLED_HOLD,
-        RunResult::Hold { .. } => HOLD,
-        RunResult::Connections { .. } => CONNECTION_SEARCH,
-        RunResult::Storm { .. } => STORM_SEARCH,
-        RunResult::Compare { .. } => COMPARISON,
-        RunResult::Sizing { .. } => SIZING,
-        RunResult::Rfc9411 { .. } => RFC9411,
+    let hold = view.summary.as_ref().and_then(|summary| summary.result.hold());
+    match (view.head.kind, view.head.axis) {
+        (RunKind::Load, _) => LOAD,
+        (RunKind::Search, Some(Axis::Connections)) => CONNECTION_SEARCH,
+        (RunKind::Search, Some(Axis::Storm)) => STORM_SEARCH,
+        (RunKind::Search, _) => RATE_SEARCH,
+        (RunKind::Hold, _) if hold.is_some_and(|hold| hold.cycles.is_some()) => CYCLED_HOLD,
+        (RunKind::Hold, _) => HOLD,
+        (RunKind::Compare, _) => COMPARISON,
+        (RunKind::Sizing, _) => SIZING,
+        (RunKind::Rfc9411, _) => RFC9411,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::search::Axis;
 use serde_json::Value;
 
@@ -139,6 +139,7 @@ fn every_figure_has_a_program_and_every_program_a_figure() {
     let mut connections = fixtures::find_regular().0;
     let find = connections.result.find().cloned().map(Box::new).unwrap();
     connections.result = RunResult::Connections { find, hold: None };
+    connections.result.find_mut().unwrap().axis = Axis::Connections;
     let views = [
         fixtures::load_good(),
         fixtures::find_regular().0,
@@ -150,7 +151,11 @@ fn every_figure_has_a_program_and_every_program_a_figure() {
         fixtures::sizing_better(),
         crate::terminal::rfc9411::tests::summary(),
     ]
-    .map(|summary| View { summary: Some(summary), ..search() });
+    .map(|summary| {
+        let axis = summary.result.find().map(|find| find.axis);
+        let head = Head { kind: summary.result.kind(), axis, ..search().head };
+        View { summary: Some(summary), head, ..search() }
+    });
     let charts = views.iter().flat_map(figures).chain(&OVERLAY);
     let mut names: Vec<_> = charts.map(|(_, figure)| figure.chart).collect();
     names.push(HOST.chart);
@@ -167,13 +172,16 @@ fn every_figure_has_a_program_and_every_program_a_figure() {
 
 #[test]
 fn a_run_that_has_not_ended_has_the_figures_of_its_plan() {
-    let main = |is_hold, axis| {
-        let plan = if is_hold { fixtures::hold_plan() } else { fixtures::plan() };
-        let head = Head { settings: fixtures::settings(&plan), axis, ..search().head };
+    let main = |kind, axis| {
+        let head = Head { kind, axis, ..search().head };
         figures(&View { summary: None, head, ..search() })[0].1.chart
     };
-    assert_eq!(main(false, None), "latency");
-    assert_eq!(main(true, None), "connections");
-    assert_eq!(main(true, Some(Axis::Connections)), "tipping");
-    assert_eq!(main(false, Some(Axis::ConnectionsPerS)), "kpis");
+    assert_eq!(main(RunKind::Load, None), "latency");
+    assert_eq!(main(RunKind::Hold, None), "connections");
+    assert_eq!(main(RunKind::Search, Some(Axis::Connections)), "tipping");
+    assert_eq!(main(RunKind::Search, Some(Axis::Storm)), "storms");
+    assert_eq!(main(RunKind::Compare, None), "forest");
+    assert_eq!(main(RunKind::Sizing, None), "rate");
+    assert_eq!(main(RunKind::Rfc9411, Some(Axis::ConnectionsPerS)), "kpis");
+    assert_eq!(main(RunKind::Rfc9411, Some(Axis::Connections)), "kpis");
 }

@@ -19,6 +19,7 @@ impl Head {
         let deadline = slo.as_ref().and_then(|slo| slo.parse::<Slo>().ok()?.deadline());
         Self {
             command: manifest.command.clone(),
+            kind: manifest.kind,
             target: manifest.target.clone(),
             started_at: manifest.started_at.clone(),
             args: manifest.command_line.clone(),

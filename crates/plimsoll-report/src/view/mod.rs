@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_model::result::RunKind;
 use plimsoll_model::search::Axis;
 use plimsoll_model::settings::Settings;
 use plimsoll_model::summary::Summary;
@@ -85,6 +86,7 @@ pub struct View {
 #[expect(missing_docs, reason = "as in the manifest of an archive")]
 pub struct Head {
     pub command: String,
+    pub kind: RunKind,
     pub target: String,
     pub started_at: String,
     pub args: Vec<String>,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_capacity::repeats::combine;
 use plimsoll_model::event::Event;
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
+use plimsoll_model::result::RunKind;
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, TippingPoint};
@@ -59,6 +60,7 @@ pub(super) fn run(of: &Repeated<'_>, search: &mut dyn FnMut(&Part) -> Result<End
     let head = of.job.search().map(crate::experiments::search_head);
     let mut run = Run::begin(RunHead {
         command: of.command,
+        kind: RunKind::Search,
         command_line: archived::own_line(&[]),
         job: load,
         settings: run::settings(load),

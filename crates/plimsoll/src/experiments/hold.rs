@@ -11,6 +11,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::disruption::{Disruption, DisruptionKind};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
+use plimsoll_model::result::RunKind;
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::units::grouped;
 
@@ -103,6 +104,10 @@ impl LabExperiment for HoldExperiment {
 impl Experiment for HoldExperiment {
     fn load(&mut self) -> &mut LoadJob {
         &mut self.job.load
+    }
+
+    fn kind(&self) -> RunKind {
+        RunKind::Hold
     }
 
     fn least_connections(&self) -> Option<u64> {

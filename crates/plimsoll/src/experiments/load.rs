@@ -6,6 +6,7 @@ use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_model::event::Event;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::result::RunKind;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Verdict};
 
@@ -21,6 +22,10 @@ pub(crate) struct Load(pub(crate) LoadJob);
 impl Experiment for Load {
     fn load(&mut self) -> &mut LoadJob {
         &mut self.0
+    }
+
+    fn kind(&self) -> RunKind {
+        RunKind::Load
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult> {

@@ -9,6 +9,7 @@ use plimsoll_model::cause::Finding;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::result::RunKind;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
@@ -108,6 +109,10 @@ impl LabExperiment for RateExperiment {
 impl Experiment for RateExperiment {
     fn load(&mut self) -> &mut LoadJob {
         &mut self.job.load
+    }
+
+    fn kind(&self) -> RunKind {
+        RunKind::Search
     }
 
     fn search_head(&self) -> Option<SearchHead> {

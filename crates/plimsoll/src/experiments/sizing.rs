@@ -6,7 +6,7 @@ use plimsoll_capacity::stats::median_of;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{Arm, BlockSummary, Difference};
 use plimsoll_model::host::LimitKind;
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::settings::Settings;
 use plimsoll_model::sizing::{SizingSummary, SizingValue};
 
@@ -160,6 +160,10 @@ impl SizingExperiment {
 impl Experiment for SizingExperiment {
     fn load(&mut self) -> &mut LoadJob {
         self.turns.largest()
+    }
+
+    fn kind(&self) -> RunKind {
+        RunKind::Sizing
     }
 
     fn always_archives(&self) -> bool {

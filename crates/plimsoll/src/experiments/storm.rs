@@ -9,7 +9,7 @@ use plimsoll_lab::LabPlan;
 use plimsoll_model::Nanos;
 use plimsoll_model::confirmation::Remedied;
 use plimsoll_model::event::Event;
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::storm::{Cut, StormSummary};
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Outcome, TippingPoint, Verdict};
@@ -123,6 +123,10 @@ impl LabExperiment for StormExperiment {
 impl Experiment for StormExperiment {
     fn load(&mut self) -> &mut LoadJob {
         &mut self.job.load
+    }
+
+    fn kind(&self) -> RunKind {
+        RunKind::Search
     }
 
     fn search_head(&self) -> Option<SearchHead> {

@@ -262,6 +262,7 @@ mod tests {
             schema: SCHEMA.to_owned(),
             plimsoll_version: "0".to_owned(),
             command: "load".to_owned(),
+            kind: plimsoll_model::result::RunKind::Load,
             command_line,
             target: String::new(),
             started_at: String::new(),

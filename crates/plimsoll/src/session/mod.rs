@@ -17,7 +17,7 @@ use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
 use plimsoll_model::disruption::DisruptionSummary;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::settings::Settings;
 use plimsoll_model::summary::{self, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
@@ -59,6 +59,9 @@ const REST_STEP: Duration = Duration::from_millis(50);
 pub(crate) trait Experiment {
     /// The load that it is made of.
     fn load(&mut self) -> &mut LoadJob;
+
+    /// The kind of the run.
+    fn kind(&self) -> RunKind;
 
     /// Returns the settings of the search, as archives describe it.
     fn search_head(&self) -> Option<SearchHead> {
@@ -199,10 +202,12 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     };
     let settings = with_watched(experiment.settings());
     let budget = experiment.budget();
-    let job = experiment.load();
     let publisher = publisher.clone();
+    let kind = experiment.kind();
+    let job = experiment.load();
     let run = Run::begin(RunHead {
         command,
+        kind,
         command_line,
         job,
         settings,

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use plimsoll_model::event::Event;
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::settings::Settings;
 use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::tally::{Interval, Tally};
@@ -52,7 +52,7 @@ impl<'a> Part<'a> {
         let manifest = &archive.manifest;
         let refuse = |why: String| ReportError::NotMergeable { why };
         let dir = archive.dir.display();
-        if manifest.command != "load" {
+        if manifest.kind != RunKind::Load {
             return Err(refuse(format!(
                 "{dir} is a run of `{}`, and only runs of `load` are merged",
                 manifest.command

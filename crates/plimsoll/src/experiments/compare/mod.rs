@@ -16,7 +16,7 @@ use plimsoll_model::compare::{
     RoundSummary,
 };
 use plimsoll_model::plan::{LoadPlan, Pacing};
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::settings::Settings;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::units::grouped;
@@ -359,6 +359,10 @@ impl CompareExperiment {
 impl Experiment for CompareExperiment {
     fn load(&mut self) -> &mut LoadJob {
         self.turns.largest()
+    }
+
+    fn kind(&self) -> RunKind {
+        RunKind::Compare
     }
 
     fn budget(&self) -> Option<Budget> {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use plimsoll_capacity::rfc9411::thresholds;
 use plimsoll_lab::{LabPlan, Laboratory, Placement};
-use plimsoll_model::result::RunResult;
+use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::rfc9411::{
     Case, Ending, Kind, ObjectResult, Rfc9411Summary, SUSTAIN_RECOMMENDED,
 };
@@ -85,6 +85,10 @@ impl LabExperiment for CaseExperiment {
 impl Experiment for CaseExperiment {
     fn load(&mut self) -> &mut LoadJob {
         &mut self.job.load
+    }
+
+    fn kind(&self) -> RunKind {
+        RunKind::Rfc9411
     }
 
     fn search_head(&self) -> Option<SearchHead> {
