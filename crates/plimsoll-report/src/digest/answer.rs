@@ -13,14 +13,29 @@ pub(crate) struct Answer {
     /// `Tipping point:`, `GOOD`.
     pub(crate) lead: String,
     pub(crate) text: String,
-    /// It says what to do, and not what was found.
-    pub(crate) is_advice: bool,
+    pub(crate) role: Role,
+}
+
+/// The use of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Its lead is the word of the badge.
+    Verdict,
+    /// It states what was found.
+    Found,
+    /// It says what to do.
+    Advice,
 }
 
 impl Answer {
     /// Makes an answer in the colour of `tone`.
     pub(super) fn new(tone: Tone, lead: impl Into<String>, text: String) -> Self {
-        Self { tone, slo: None, lead: lead.into(), text, is_advice: false }
+        Self { tone, slo: None, lead: lead.into(), text, role: Role::Found }
+    }
+
+    /// Makes the answer of a run whose badge leads it.
+    pub(super) fn verdict((word, tone): (&str, Tone), text: String) -> Self {
+        Self { role: Role::Verdict, ..Self::new(tone, word, text) }
     }
 
     pub(super) fn good(lead: &str, text: String) -> Self {

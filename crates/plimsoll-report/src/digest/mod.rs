@@ -22,7 +22,7 @@ pub(crate) mod sizing;
 pub(crate) mod storm;
 mod warnings;
 
-pub(crate) use answer::{Answer, verdict_word};
+pub(crate) use answer::{Answer, Role, verdict_word};
 pub(crate) use figures::KeyFigure;
 pub(crate) use warnings::Warning;
 
@@ -91,13 +91,12 @@ impl Digest {
     pub(crate) fn of(summary: &Summary) -> Self {
         let (answers, noun, figures) = match &summary.result {
             RunResult::Load => {
-                let (word, tone) = load::head_word(summary);
-                let answer = Answer::new(tone, word, load::sentence(summary));
+                let answer = Answer::verdict(load::head_word(summary), load::sentence(summary));
                 (vec![answer], None, figures::of_load(summary))
             }
             RunResult::Hold { hold } => {
-                let (word, tone) = hold::head_word(summary);
-                let answer = Answer::new(tone, word, hold::sentence(summary, hold));
+                let text = hold::sentence(summary, hold);
+                let answer = Answer::verdict(hold::head_word(summary), text);
                 (vec![answer], None, figures::of_hold(summary, hold))
             }
             RunResult::Find { find } | RunResult::Connections { find, .. } => {

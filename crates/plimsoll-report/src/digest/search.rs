@@ -8,7 +8,7 @@ use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Disturbed, Outcome, Regime, SafeMissing, SloFound, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::answer::Answer;
+use super::answer::{Answer, Role};
 use crate::stopped;
 use crate::terminal::layout::{Tone, clean, whole};
 use crate::terminal::search::bounds::{Bounds, load_text, sure};
@@ -68,7 +68,7 @@ fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
     answers.extend(find.disturbed.as_ref().map(left_out));
     answers.extend(find.outcome.unsettled().map(|why| {
         let advice = Answer::new(Tone::Strong, "What to do:", advice(why));
-        Answer { is_advice: true, ..advice }
+        Answer { role: Role::Advice, ..advice }
     }));
     answers
 }

@@ -8,7 +8,7 @@ use plimsoll_model::units::grouped;
 use serde_json::Value;
 
 use super::table::{Rows, Table, rows};
-use crate::digest::{Answer, Digest};
+use crate::digest::{Answer, Digest, Role};
 use crate::terminal::layout::{Entry, span};
 use crate::terminal::{facts, findings, hints};
 use crate::view::View;
@@ -43,10 +43,10 @@ pub(super) fn answer(view: &View) -> Markup {
         };
     };
     let Digest { answers, figures, .. } = Digest::of(summary);
-    let sentence = |answer: &Answer| match answer.lead() {
-        lead if lead.ends_with(':') => format!("{lead} {}", answer.text),
+    let sentence = |answer: &Answer| match answer.role {
         // The badge has said it.
-        _ => answer.text.clone(),
+        Role::Verdict => answer.text.clone(),
+        Role::Found | Role::Advice => format!("{} {}", answer.lead(), answer.text),
     };
     html! {
         div.answer {

@@ -10,7 +10,7 @@ use plimsoll_model::trial::{TrialRecord, Verdict};
 
 use super::layout::{Entry, Page, Style, Tone, bars, clean, counted, ms, span};
 use super::{facts, hold, rfc9411, search, sizing};
-use crate::digest::{Digest, Warning};
+use crate::digest::{Digest, Role, Warning};
 
 /// Lines of a terminal that nobody has enlarged.
 const LINES_MAX: usize = 24;
@@ -65,7 +65,7 @@ fn head(page: &mut Page, digest: &Digest) {
     let answers = &digest.answers;
     let most = match answers.len() {
         0..=1 => 5,
-        2 if answers.iter().any(|answer| answer.is_advice) => 5,
+        2 if answers.iter().any(|answer| answer.role == Role::Advice) => 5,
         _ if answers.iter().any(|answer| answer.slo.is_some()) => 1,
         2 => 3,
         _ => 4,
@@ -80,58 +80,48 @@ fn head(page: &mut Page, digest: &Digest) {
 }
 
 fn body(page: &mut Page, summary: &Summary, trials: &[TrialRecord]) {
-    let shown: &[&str] = &["Operations", "Delivered", "Event", "Ramp", "Requests", "Pings"];
-    let shown: &[&str] = match &summary.result {
+    match &summary.result {
         RunResult::Sizing { sizing } => return sizing::table(page, sizing),
         RunResult::Find { find } | RunResult::Connections { find, .. } => {
             return of_search(page, summary, find, trials);
         }
         RunResult::Storm { find, storm } => {
             searched(page, summary, find);
-            causes(page, summary);
+            key_entries(page, &facts::cause(summary));
             if let Some(storm) = storm {
                 search::storm::largest_storms(page, storm, trials);
             }
-            &["Clients", "Recovery"]
         }
-        RunResult::Rfc9411 { rfc9411 } => {
-            rfc9411::kpis(page, rfc9411);
-            &[]
-        }
-        RunResult::Compare { .. } => &[],
+        RunResult::Rfc9411 { rfc9411 } => rfc9411::kpis(page, rfc9411),
+        RunResult::Compare { .. } => {}
         RunResult::Hold { hold } => {
             latency(page, summary, "");
             if let Some(level) = hold.plateaus.last() {
                 page.entry_within("Memory", &hold::costs_of(level), 1);
             }
-            shown
         }
-        RunResult::Load => {
-            latency(page, summary, "");
-            shown
-        }
-    };
-    let facts = facts::of(summary);
-    let is_shown = |entry: &&Entry| shown.is_empty() || shown.contains(&entry.label.as_str());
-    let lines = |entry: &Entry| if entry.label == "Event" { 3 } else { 1 };
-    facts.iter().filter(is_shown).for_each(|entry| first_line(page, entry, lines(entry)))
+        RunResult::Load => latency(page, summary, ""),
+    }
+    key_entries(page, &facts::of(summary))
+}
+
+/// The first lines of the entries that are on one screen.
+fn key_entries(page: &mut Page, entries: &[Entry]) {
+    for entry in entries.iter().filter(|entry| entry.most > 0) {
+        let text = entry.lines.first().map(String::as_str).unwrap_or_default();
+        page.entry_within(&entry.label, text, entry.most)
+    }
 }
 
 fn of_search(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[TrialRecord]) {
     searched(page, summary, find);
-    causes(page, summary);
+    key_entries(page, &facts::cause(summary));
     if let Some((place, view)) = search::at_shown_load(summary, trials) {
         latency(page, &view, &place);
     }
     if matches!(summary.result, RunResult::Find { .. }) && find.goals.is_empty() {
         load_line(page, find, trials)
     }
-}
-
-/// The first thing that is said under a label.
-fn first_line(page: &mut Page, entry: &Entry, most: usize) {
-    let text = entry.lines.first().map(String::as_str).unwrap_or_default();
-    page.entry_within(&entry.label, text, most)
 }
 
 /// Writes the target, the goal, and whether the generator was the limit of any trial.
@@ -147,16 +137,6 @@ fn searched(page: &mut Page, summary: &Summary, find: &FindSummary) {
     let took = span(find.search_s + find.confirmation.confirm_s);
     let trials = counted(find.trials.into(), "trial");
     page.entry_within("SLO", &format!("{}; {trials} in {took}, {invalid}", clean(&find.slo)), 2)
-}
-
-/// The first cause, its test, its remedy, and the next limit.
-fn causes(page: &mut Page, summary: &Summary) {
-    let entries = facts::cause(summary);
-    for (label, most) in [("Cause", 2), ("Test", 3), ("Remedy", 3), ("Next", 1)] {
-        if let Some(entry) = entries.iter().find(|entry| entry.label == label) {
-            first_line(page, entry, most);
-        }
-    }
 }
 
 /// Corrected latency in one line; the others where they say something else.

@@ -178,18 +178,21 @@ pub(super) fn section(page: &mut Page, summary: &Summary) {
     let causes = summary.causes.as_deref().unwrap_or_default();
     let search = Search::of(summary);
     for (index, cause) in causes.iter().enumerate() {
-        page.entry(if index == 0 { "Cause" } else { "and" }, &sentence(search, cause));
+        let (label, most) = if index == 0 { ("Cause", 2) } else { ("and", 0) };
+        page.key(most, |page| page.entry(label, &sentence(search, cause)));
         for line in &cause.evidence {
             page.entry("", &search.evidence(line));
         }
         if let Some(missing) = cause.missing {
             page.entry("", &format!("not predicted: {}", lacks(missing)));
         }
-        for confirmation in &cause.confirmations {
-            page.entry("Test", &confirmation::sentence(confirmation));
+        for (test, confirmation) in cause.confirmations.iter().enumerate() {
+            let most = if (index, test) == (0, 0) { 3 } else { 0 };
+            page.key(most, |page| page.entry("Test", &confirmation::sentence(confirmation)));
         }
         if cause.cause != Cause::Unknown {
-            page.entry("Remedy", &cause.remedy);
+            let most = if index == 0 { 3 } else { 0 };
+            page.key(most, |page| page.entry("Remedy", &cause.remedy));
         }
         if let Some(remedied) = &cause.remedied {
             page.entry("Raised", &confirmation::remedied(remedied));
@@ -201,10 +204,8 @@ pub(super) fn section(page: &mut Page, summary: &Summary) {
     let Some(first) = causes.first() else { return };
     if let Some(next) = &first.next {
         let (which, host) = (resource(&next.resource), clean(&next.host));
-        page.entry(
-            "Next",
-            &format!("{which} on {host}, full at {}", search.loads(&next.projected)),
-        );
+        let text = format!("{which} on {host}, full at {}", search.loads(&next.projected));
+        page.key(1, |page| page.entry("Next", &text));
     }
     if !first.excluded.is_empty() {
         let limited = |one: &Limited| search.limited(one, &first.host);

@@ -11,7 +11,9 @@ const SERVERS_SHARE: f64 = 0.9;
 
 /// Writes an entry for each event.
 pub(super) fn entries(page: &mut Page, summary: &Summary) {
-    summary.events.iter().for_each(|event| page.entry_items("Event", &items(event)))
+    page.key(3, |page| {
+        summary.events.iter().for_each(|event| page.entry_items("Event", &items(event)))
+    })
 }
 
 /// `reload at 10 s: no connection lost`, `972 ended by FIN`, `p99 19 to 31 ms for 3.9 s`, `old process 1234 gone after 41 s`.

@@ -36,8 +36,12 @@ fn write_facts(page: &mut Page, summary: &Summary) {
                 hold::closing(page, summary, hold);
             }
         }
-        RunResult::Compare { compare } => return compare::facts(page, compare),
-        RunResult::Rfc9411 { rfc9411 } => return rfc9411::facts(page, summary, rfc9411),
+        RunResult::Compare { compare } => {
+            return page.key(1, |page| compare::facts(page, compare));
+        }
+        RunResult::Rfc9411 { rfc9411 } => {
+            return page.key(1, |page| rfc9411::facts(page, summary, rfc9411));
+        }
     }
     timers::longest(page, summary)
 }

@@ -163,7 +163,7 @@ fn confidence(row: &Projection) -> String {
 pub(super) fn facts(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     if hold.ramp_s > 0.0 {
         let ramp = format!("{}, {} on average", span(hold.ramp_s), per_s(hold.ramp_per_s));
-        page.entry("Ramp", &ramp);
+        page.key(1, |page| page.entry("Ramp", &ramp));
     }
     let beats = &hold.beats;
     let mut items = vec![
@@ -181,7 +181,8 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     });
     items.extend(sections::keep_alive(summary.answers.pings));
     let are_pings = summary.settings.has_load(|load| load.operation == Operation::Ping);
-    page.entry_items(if are_pings { "Pings" } else { "Requests" }, &items);
+    let label = if are_pings { "Pings" } else { "Requests" };
+    page.key(1, |page| page.entry_items(label, &items));
     if hold.paused_s > 0.0 {
         let paused = span(hold.paused_s);
         page.entry("Paused", &format!("{paused}, by a key, while connections were opened"));

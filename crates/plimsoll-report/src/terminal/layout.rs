@@ -88,6 +88,8 @@ impl From<Level> for Tone {
 pub(crate) struct Entry {
     pub(crate) label: String,
     pub(crate) lines: Vec<String>,
+    /// Lines of it in the report on one screen; 0 if it is not there.
+    pub(crate) most: usize,
 }
 
 /// A page being written.
@@ -95,12 +97,14 @@ pub(crate) struct Page {
     text: String,
     /// In place of the text, the entries alone: tables and headings are drawn elsewhere.
     entries: Option<Vec<Entry>>,
+    /// [`Entry::most`] of the entries that are written.
+    most: usize,
     style: Style,
 }
 
 impl Page {
     pub(crate) const fn new(style: Style) -> Self {
-        Self { text: String::new(), entries: None, style }
+        Self { text: String::new(), entries: None, most: 0, style }
     }
 
     /// Returns the text that `write` writes.
@@ -189,11 +193,21 @@ impl Page {
         if let Some(entries) = &mut self.entries {
             match entries.last_mut() {
                 Some(last) if label.is_empty() => last.lines.push(text.to_owned()),
-                _ => entries.push(Entry { label: label.to_owned(), lines: vec![text.to_owned()] }),
+                _ => {
+                    let (label, lines) = (label.to_owned(), vec![text.to_owned()]);
+                    entries.push(Entry { label, lines, most: self.most });
+                }
             }
             return;
         }
         self.entry_within(label, text, usize::MAX)
+    }
+
+    /// The entries that `write` writes are on one screen, too, each in at most `most` lines.
+    pub(crate) fn key(&mut self, most: usize, write: impl FnOnce(&mut Self)) {
+        self.most = most;
+        write(self);
+        self.most = 0
     }
 
     /// [`Self::entry`] of at most `most` lines of text.

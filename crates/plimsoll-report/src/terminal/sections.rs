@@ -147,7 +147,7 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
     let OperationSummary { scheduled, ok, errors, late, unsent, .. } = summary.operations;
     let [due, good, failed, left] = [scheduled, ok, errors, unsent].map(grouped);
     let text = format!("{due} scheduled = {good} ok + {failed} errors + {left} unsent");
-    page.entry("Operations", &text);
+    page.key(1, |page| page.entry("Operations", &text));
     if late > 0 {
         let deadline = summary.settings.load.as_ref().and_then(words::deadline);
         let deadline = deadline.map(|limit| format!(" of {limit}")).unwrap_or_default();
@@ -178,9 +178,9 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
         page.entry("Pushed", &text);
     }
     if let Some(delivered) = &summary.answers.deliveries {
-        deliveries(page, delivered);
+        page.key(1, |page| deliveries(page, delivered));
     }
-    page.entry_items("Pings", &keep_alive(summary.answers.pings));
+    page.key(1, |page| page.entry_items("Pings", &keep_alive(summary.answers.pings)));
     let StreamCounts { goaways, resets_received, resets_sent, requeued, blocked, .. } =
         summary.answers.streams;
     let counts: Vec<_> = [

@@ -47,9 +47,9 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     );
     search_entry(page, find, "storm");
     let Some(storm) = summary.result.storm() else { return };
-    clients(page, storm);
+    page.key(1, |page| clients(page, storm));
     if let Some(largest) = digest::largest(storm) {
-        page.entry("Recovery", &sentence(largest));
+        page.key(1, |page| page.entry("Recovery", &sentence(largest)));
     }
     let not_tried = storm.remedies.iter().filter_map(|remedy| Some((remedy, remedy.why.as_ref()?)));
     let not_tried =
