@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::{Check, Level, Verdict, deciding};
+use plimsoll_model::trial::{Check, Level};
 use plimsoll_model::units::grouped;
 use serde_json::Value;
 
 use super::table::{Rows, Table, rows};
 use crate::digest::{Answer, Digest, Role};
-use crate::terminal::layout::{Entry, span};
+use crate::terminal::layout::Entry;
 use crate::terminal::{facts, findings, hints};
 use crate::view::View;
 use crate::{reasons, settings, slow};
@@ -42,7 +42,7 @@ pub(super) fn answer(view: &View) -> Markup {
             div.answer { h1 { (badge) "plimsoll " (head.command) ": " (head.target) } (about) }
         };
     };
-    let Digest { answers, figures, .. } = Digest::of(summary);
+    let Digest { answers, cut_short, figures, warnings, .. } = Digest::of(summary);
     let sentence = |answer: &Answer| match answer.role {
         // The badge has said it.
         Role::Verdict => answer.text.clone(),
@@ -56,42 +56,14 @@ pub(super) fn answer(view: &View) -> Markup {
             }
             @for more in answers.iter().skip(1) { p { (sentence(more)) } }
             (about)
-            (cut_off(view, summary))
-            (why_invalid(summary))
+            @if let Some(text) = &cut_short { p.banner { (text) } }
+            @if !warnings.is_empty() {
+                ul.banner { @for warning in &warnings { li { strong { (warning.id) } ": " (warning.text) } } }
+            }
         }
         dl.key { @for (name, figure, note) in &figures {
             div { dt { (name) } dd { (figure) @if !note.is_empty() { span.note { (note) } } } }
         } }
-    }
-}
-
-fn cut_off(view: &View, summary: &Summary) -> Markup {
-    // The summary of a search has the seconds of its last trial.
-    let last = view.seconds.get("t").and_then(Value::as_array).and_then(|t| t.last()?.as_f64());
-    html! {
-        @if summary.partial {
-            p.banner {
-                strong { "Cut off" } " after " (span(last.unwrap_or(summary.seconds)))
-                ": everything below is what was seen until then."
-            }
-        }
-    }
-}
-
-fn why_invalid(summary: &Summary) -> Markup {
-    let failed: Vec<&Check> = match summary.verdict {
-        Verdict::Invalid => deciding(summary.verdict, &summary.reasons).collect(),
-        _ => Vec::new(),
-    };
-    html! {
-        @if !failed.is_empty() {
-            div.banner {
-                p { strong { "INVALID" } ": what failed speaks against the measurement, not against the server." }
-                ul { @for check in failed {
-                    li { (findings::line(check)) @if let Some(hint) = check.id.hint() { "; " (hint) } }
-                } }
-            }
-        }
     }
 }
 

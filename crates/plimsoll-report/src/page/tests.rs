@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::figures::{OVERLAY, figures};
 use super::*;
 use crate::archive::Archive;
+use crate::digest::Digest;
 use crate::fixtures;
 use crate::view::Head;
 
@@ -64,7 +65,7 @@ fn answer_checks_and_trials_are_there_without_a_program() {
     let view = search();
     let page = render(&view);
     let markup = page.split("<script>").next().unwrap();
-    for answer in crate::digest::Digest::of(view.summary.as_ref().unwrap()).answers {
+    for answer in Digest::of(view.summary.as_ref().unwrap()).answers {
         assert!(markup.contains(answer.text.split('.').next().unwrap()), "{}", answer.text);
     }
     let rows = between(markup, "id=\"trials-table\"", "</table>").matches("<tr>").count();
@@ -130,6 +131,20 @@ fn several_runs_claim_no_finding() {
     assert_eq!(embedded(&page).as_array().map(Vec::len), Some(2));
     for word in ["Better:", "Worse:"] {
         assert!(!page.split("<script>").next().unwrap().contains(word));
+    }
+}
+
+#[test]
+fn the_top_of_a_page_is_the_digest_of_the_run() {
+    for (name, summary, _) in fixtures::all() {
+        let digest = Digest::of(&summary);
+        let page = render(&View { badge: digest.badge, summary: Some(summary), ..search() });
+        let top = page.split("<dl class=\"key\">").next().unwrap();
+        let has = |text: &str| top.contains(&html! { (text) }.into_string());
+        assert!(has(digest.badge.word), "{name}: {top}");
+        assert!(digest.answers.iter().all(|answer| has(&answer.text)), "{name}: {top}");
+        assert!(digest.cut_short.iter().all(|text| has(text)), "{name}: {top}");
+        assert!(digest.warnings.iter().all(|warning| has(&warning.text)), "{name}: {top}");
     }
 }
 
