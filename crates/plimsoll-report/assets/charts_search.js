@@ -6,9 +6,6 @@ const AXIS_TITLES = {
   'connections/s': 'offered load, connections/s', 'transactions/s': 'offered load, transactions/s',
 };
 
-/** Trials by which the bounds move; the others overload on purpose, or are in other arrivals. */
-const BOUNDING = new Set(['qualify', 'expand', 'narrow', 'confirm']);
-
 /** What a search found; of one that goes on, what it raises. */
 const foundOf = (view) => view.summary?.find ?? { axis: view.head.axis };
 
@@ -77,7 +74,7 @@ function foundMarks(find, { isNarrow = false, role = null, name = '' } = {}) {
 /** Where trials contradict each other: between the lowest BAD and the highest GOOD load above it. */
 function contradictionMarks(find, trials) {
   const isClaimed = isNumber(find.upper) && !find.outcome?.unstable && !find.outcome?.undecided;
-  const of = (verdict) => trials.filter((trial) => trial.verdict === verdict && BOUNDING.has(trial.phase)).map((trial) => trial.load);
+  const of = (verdict) => trials.filter((trial) => trial.verdict === verdict && trial.moves_bounds).map((trial) => trial.load);
   const [low, high] = [d3.min(of('bad')), d3.max(of('good'))];
   if (isClaimed || !(low < high)) return null;
   return custom((scales, frame) => [
@@ -164,7 +161,7 @@ CHARTS.tipping = ({ view, width, narrow, height, choice }) => {
     }
     return nodes;
   }));
-  const good = trials.filter((trial) => trial.verdict === 'good' && BOUNDING.has(trial.phase) && valueOf(trial) > 0);
+  const good = trials.filter((trial) => trial.verdict === 'good' && trial.moves_bounds && valueOf(trial) > 0);
   const medians = d3.rollups(good, (group) => d3.median(group, valueOf), (trial) => trial.load).sort((a, b) => a[0] - b[0]);
   const strip = view.likelihood?.length ? likelihoodStrip(view.likelihood) : null;
   const drawn = panel({
@@ -280,7 +277,7 @@ function boundsOverTime(trials, end) {
   const goods = [];
   const bads = [];
   for (const trial of trials) {
-    if (!BOUNDING.has(trial.phase) || trial.verdict === 'invalid') continue;
+    if (!trial.moves_bounds || trial.verdict === 'invalid') continue;
     (trial.verdict === 'good' ? goods : bads).push(trial.load);
     const at = trial.start_s + trial.seconds;
     const lower = d3.max(goods);

@@ -136,7 +136,7 @@ function applyPatch(view, patch) {
     case 'trial': (view.trials ??= []).push(more.trial ?? more); break;
     case 'step': case 'note': (view.events ??= []).push(more); break;
     case 'answer': view.answer = more.text; break;
-    case 'end': if (more.summary) Object.assign(view, more); break;
+    case 'end': if (more.summary) Object.assign(view, more); delete view.answer; break;
     default: break;
   }
 }

@@ -130,6 +130,8 @@ fn draining(in_flight: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::trial::TippingPoint;
+
     use super::*;
     use crate::fixtures;
 
@@ -198,21 +200,28 @@ mod tests {
 
     #[test]
     fn a_line_says_where_the_search_stands() {
-        let mut events: Vec<Event> = fixtures::trials()
-            .into_iter()
-            .map(|trial| Event::TrialEnded(Box::new(trial)))
-            .collect();
-        let request = fixtures::trials()[6].measurement.request;
-        let planned = Some(request.duration);
-        events.push(Event::LoadStarted { trial: Some(request), planned, epoch: Nanos::ZERO });
-        let interval = Interval { second: 0, tally: fixtures::tally(18_200, 2_000, 1) };
-        events.push(Event::Interval(Box::new(interval)));
+        let last_line = |answer: Option<Event>| {
+            let trials = fixtures::trials().into_iter();
+            let mut events: Vec<Event> =
+                trials.map(|trial| Event::TrialEnded(Box::new(trial))).chain(answer).collect();
+            let request = fixtures::trials()[6].measurement.request;
+            let planned = Some(request.duration);
+            events.push(Event::LoadStarted { trial: Some(request), planned, epoch: Nanos::ZERO });
+            let interval = Interval { second: 0, tally: fixtures::tally(18_200, 2_000, 1) };
+            events.push(Event::Interval(Box::new(interval)));
+            lines_of(1, &events).lines().last().unwrap_or_default().to_owned()
+        };
+        let place =
+            "trial 7 at 18,200/s, 1 s of 5 s: 18,200/s, 100 % ok, p99 6.00 ms, 100 connections";
+        let by_verdicts = "good at 18,200/s, bad at 18,900/s";
+        assert_eq!(last_line(None), format!("{place}; {by_verdicts}"));
+        // The bounds of the line that the answer gave.
+        let (lower, upper) = (Rate::per_second(17_900.0), Rate::per_second(18_500.0));
+        let answer = TippingPoint { lower, upper, ..fixtures::tipping_point() };
+        let by_answer = "between 17,900/s and 18,500/s (90 % confidence)";
         assert_eq!(
-            lines_of(1, &events).lines().last(),
-            Some(
-                "trial 7 at 18,200/s, 1 s of 5 s: 18,200/s, 100 % ok, p99 6.00 ms, 100 connections; \
-                 good at 18,200/s, bad at 18,900/s"
-            )
+            last_line(Some(Event::Answer(Box::new(answer)))),
+            format!("{place}; {by_answer}")
         );
     }
 

@@ -13,7 +13,7 @@ use plimsoll_model::trial::{
     Check, CheckId, Outcome, Stopped, TippingPoint, TrialBounds, TrialRecord, Verdict,
 };
 use plimsoll_model::units::grouped;
-use plimsoll_model::{ErrorClass, Nanos, Rate};
+use plimsoll_model::{ErrorClass, Nanos};
 
 use super::files;
 use super::manifest::{INTERVALS, SearchHead};
@@ -204,6 +204,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
     let manifest = &archive.manifest;
     let mut state = RunState::default();
     archive.events.iter().for_each(|event| state.handle_event(event, Nanos::ZERO));
+    archive.trials.iter().for_each(|trial| state.handle_trial(trial));
     let search = manifest.search.as_ref().filter(|_| manifest.kind == RunKind::Search);
     let find = search.map(|search| rebuild_find(archive, &state, search));
     let whole = totals.whole();
@@ -291,8 +292,11 @@ fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<Ho
 
 fn rebuild_find(archive: &Archive, state: &RunState, search: &SearchHead) -> FindSummary {
     let trials = &archive.trials;
-    let tip = state.answer.as_ref();
-    let tip = tip.map_or_else(|| bounds_so_far(trials), |tip| TippingPoint::clone(tip));
+    let tip = archive.events.iter().rev().find_map(|event| match event {
+        Event::SearchEnded(tip) => Some(TippingPoint::clone(tip)),
+        _ => None,
+    });
+    let tip = tip.unwrap_or_else(|| answer_so_far(state));
     let seconds = |confirm: bool| {
         trials
             .iter()
@@ -310,32 +314,24 @@ fn rebuild_find(archive: &Archive, state: &RunState, search: &SearchHead) -> Fin
     FindSummary::new(head, &tip)
 }
 
-/// The conservative bounds of unclassified trials: the lowest BAD load bounds from above,
-/// the highest GOOD one below it from below.
-fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
-    let bounds_below = |load: Option<Rate>| {
-        let mut bounds = TrialBounds::default();
-        let is_below =
-            |trial: &&TrialRecord| load.is_none_or(|load| trial.measurement.request.rate < load);
-        trials.iter().filter(is_below).for_each(|trial| bounds.add(trial));
-        bounds
+/// Returns the answer of a search that was killed: the last one that it gave, else the bounds by its verdicts.
+fn answer_so_far(state: &RunState) -> TippingPoint {
+    let by_verdicts = || {
+        let (TrialBounds { good_max, bad_min: upper }, safe) = state.known();
+        let judged = |verdict| u32::try_from(state.judged(verdict)).unwrap_or(u32::MAX);
+        TippingPoint {
+            // A load that was met above one that was missed bounds nothing.
+            lower: good_max.filter(|lower| upper.is_none_or(|upper| *lower < upper)),
+            upper,
+            safe,
+            trials: judged(Verdict::Good).saturating_add(judged(Verdict::Bad)),
+            invalid_trials: judged(Verdict::Invalid),
+            ..TippingPoint::default()
+        }
     };
-    let upper = bounds_below(None).bad_min;
-    let lower = bounds_below(upper).good_max;
-    let count = |verdict| {
-        let counts = |trial: &&TrialRecord| {
-            trial.judgement.verdict == verdict && trial.measurement.request.phase.moves_bounds()
-        };
-        trials.iter().filter(counts).count() as u32
-    };
-    TippingPoint {
-        outcome: Outcome::Unfinished { why: Stopped::Killed },
-        lower,
-        upper,
-        trials: count(Verdict::Good).saturating_add(count(Verdict::Bad)),
-        invalid_trials: count(Verdict::Invalid),
-        ..TippingPoint::default()
-    }
+    let so_far = state.answer.as_deref().map_or_else(by_verdicts, TippingPoint::clone);
+    let outcome = Outcome::Unfinished { why: Stopped::Killed };
+    TippingPoint { outcome, outlook: None, ..so_far }
 }
 
 #[cfg(test)]

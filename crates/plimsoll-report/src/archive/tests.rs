@@ -9,7 +9,9 @@ use plimsoll_model::hold::HoldEnd;
 use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{CheckId, TrialRecord};
+use plimsoll_model::trial::{
+    CheckId, Outcome, Outlook, Phase, Stopped, TippingPoint, TrialRecord, Verdict,
+};
 use plimsoll_model::{ErrorClass, Nanos};
 use proptest::prelude::*;
 
@@ -53,7 +55,7 @@ fn summary_of(parts: &[Tally]) -> Summary {
         window: Nanos::from_secs(parts.len() as u64),
         partial: false,
         settings: fixtures::settings(&fixtures::plan()),
-        verdict: plimsoll_model::trial::Verdict::Good,
+        verdict: Verdict::Good,
         reasons: Vec::new(),
         result: RunResult::Load,
         archive: Some("somewhere".to_owned()),
@@ -293,6 +295,41 @@ fn a_killed_case_or_comparison_is_no_search_and_no_hold() {
         assert_eq!(summary.result, RunResult::Load, "{kind:?}");
         assert_eq!(View::of_archive(&archive, &summary).unwrap().head.kind, kind);
     }
+}
+
+#[test]
+fn a_killed_search_keeps_its_last_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = write_search(dir.path(), &fixtures::trials()[..7]);
+    let lower = plimsoll_model::Rate::per_second(17_900.0);
+    let outlook = Outlook { left: Nanos::from_secs(70), width: None, further: Nanos::ZERO };
+    let answer = TippingPoint { lower, outlook: Some(outlook), ..fixtures::tipping_point() };
+    let nothing = TippingPoint { lower: None, upper: None, ..answer.clone() };
+    for answer in [answer, nothing] {
+        writer.handle_event(&Event::Answer(Box::new(answer))).unwrap();
+    }
+    drop(writer);
+    let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
+    let find = summary.result.find().unwrap();
+    assert_eq!(
+        (find.lower, find.confidence, find.safe),
+        (Some(17_900.0), Some(0.9), Some(17_300.0))
+    );
+    assert_eq!(find.outcome, Outcome::Unfinished { why: Stopped::Killed });
+    let (text, _) = redrawn(dir.path(), Style::default());
+    let bounds = "Stopped: between 17,900/s and 18,900/s (90 % confidence)";
+    assert!(text.starts_with(bounds) && text.contains("killed"), "{text}");
+}
+
+#[test]
+fn trials_of_a_killed_search_that_contradict_each_other_bound_it_from_above() {
+    let dir = tempfile::tempdir().unwrap();
+    let trials = [(200, Verdict::Good), (100, Verdict::Bad)];
+    let trials = trials.map(|(load, is)| fixtures::trial(load as u32, Phase::Narrow, load, 1, is));
+    drop(write_search(dir.path(), &trials));
+    let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
+    let find = summary.result.find().unwrap();
+    assert_eq!((find.lower, find.upper), (None, Some(100.0)));
 }
 
 #[test]

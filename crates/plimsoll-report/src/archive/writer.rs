@@ -107,8 +107,6 @@ impl ArchiveWriter {
                 let judgement = worded(&record.judgement);
                 return self.trials.push(&TrialOut { measurement: &record.measurement, judgement });
             }
-            // The last one is the answer at the end.
-            Event::Answer(_) => return Ok(()),
             Event::LoadStarted { trial, .. } => {
                 self.trial = trial.map(|request| request.number).or(self.block);
                 self.asked = None;
@@ -118,6 +116,7 @@ impl ArchiveWriter {
             Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
             Event::Draining { .. }
             | Event::TimersProbed(_)
+            | Event::Answer(_)
             | Event::SearchEnded(_)
             | Event::Memory(_)
             | Event::PlateauEnded(_)

@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use plimsoll_model::compare::BlockStart;
 use plimsoll_model::event::Event;
+use plimsoll_model::search::Axis;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{TippingPoint, TrialBounds, TrialRequest, Verdict};
+use plimsoll_model::trial::{TippingPoint, TrialBounds, TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::digest::cycles::cycle_line;
 use crate::reasons;
-use crate::terminal::layout::clean;
-use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
+use crate::terminal::layout::{clean, counted};
+use crate::terminal::{answer_line, bounds_line, level_line, plateau_line, render_trial_line};
 
 mod holding;
 mod host;
@@ -39,8 +40,8 @@ pub(crate) struct RunState {
     pub(crate) started_at: Option<Nanos>,
     /// The most operations that may still be answered, after sending has ended.
     pub(crate) draining: Option<u64>,
-    /// The bounds by the verdicts of trials alone.
-    pub(crate) bounds: TrialBounds,
+    /// The bounds by the verdicts of trials alone; [`Self::known`] also has those of an answer.
+    bounds: TrialBounds,
     /// The last answer of a search. Until the search ends it has bounds.
     pub(crate) answer: Option<Box<TippingPoint>>,
     pub(crate) holding: Option<Holding>,
@@ -119,12 +120,7 @@ impl RunState {
                 self.is_search = true;
                 self.trial = Some(*trial);
             }
-            Event::TrialEnded(record) => {
-                self.bounds.add(record);
-                *self.judged.entry(record.judgement.verdict.name()).or_default() += 1;
-                // The load of a hold goes on.
-                self.started_at = self.started_at.filter(|_| self.holding.is_some());
-            }
+            Event::TrialEnded(record) => self.handle_trial(record),
             Event::Answer(answer) if !answer.has_bounds() => {}
             Event::Answer(answer) | Event::SearchEnded(answer) => {
                 self.answer = Some(answer.clone());
@@ -135,6 +131,14 @@ impl RunState {
             | Event::TimersProbed(_)
             | Event::Rows(_) => {}
         }
+    }
+
+    /// Takes a trial that was judged.
+    pub(crate) fn handle_trial(&mut self, record: &TrialRecord) {
+        self.bounds.add(record);
+        *self.judged.entry(record.judgement.verdict.name()).or_default() += 1;
+        // The load of a hold goes on.
+        self.started_at = self.started_at.filter(|_| self.holding.is_some());
     }
 
     /// The line that `event` is worth, once it was taken.
@@ -148,7 +152,7 @@ impl RunState {
             Event::TrialEnded(record) if self.holding.is_some() => Said::Result(level_line(record)),
             Event::TrialEnded(record) => Said::Result(render_trial_line(record)),
             Event::Answer(answer) if answer.has_bounds() => {
-                Said::Answer(render_answer_line(answer))
+                Said::Answer(answer_line(self.axis(), answer))
             }
             Event::FirstFailure { class, reason } => {
                 Said::Note(reasons::first_failure(*class, reason))
@@ -172,11 +176,22 @@ impl RunState {
         })
     }
 
-    /// `good at 33,779/s, bad at 35,377/s`.
+    /// The last answer in one line.
+    pub(crate) fn answer_line(&self) -> Option<String> {
+        Some(answer_line(self.axis(), self.answer.as_ref()?))
+    }
+
+    /// The bounds so far: `between 33,779/s and 35,377/s (90 % confidence)`, or `good at 33,779/s, bad at 35,377/s` until
+    /// there is an answer.
     pub(crate) fn bounds_text(&self) -> Option<String> {
-        match (self.bounds.good_max, self.bounds.bad_min) {
+        if let Some(answer) = &self.answer {
+            return Some(bounds_line(self.axis(), answer));
+        }
+        let TrialBounds { good_max, bad_min } = self.bounds;
+        let text = |rate: Rate| self.load_text(rate);
+        match (good_max.map(text), bad_min.map(text)) {
             // Trials may contradict each other; the search weighs them, this line does not.
-            (Some(good), Some(bad)) if bad <= good => {
+            (Some(good), Some(bad)) if bad_min <= good_max => {
                 Some(format!("both good and bad from {bad} to {good}"))
             }
             (Some(good), Some(bad)) => Some(format!("good at {good}, bad at {bad}")),
@@ -186,11 +201,24 @@ impl RunState {
         }
     }
 
+    /// The load of a trial: `33,779/s`, or `10,000 connections` of a hold.
+    pub(crate) fn load_text(&self, load: Rate) -> String {
+        match self.axis() {
+            Axis::Connections => counted(load.get() as u64, "connection"),
+            _ => load.to_string(),
+        }
+    }
+
     /// Returns the bounds so far: those of the last answer, or of the verdicts of trials until there is one.
     pub(crate) fn known(&self) -> (TrialBounds, Option<Rate>) {
         self.answer.as_ref().map_or((self.bounds, None), |answer| {
             (TrialBounds { good_max: answer.lower, bad_min: answer.upper }, answer.safe)
         })
+    }
+
+    /// The axis of the loads in its lines: rates are written alike, whatever the operation.
+    const fn axis(&self) -> Axis {
+        if self.holding.is_some() { Axis::Connections } else { Axis::Rate }
     }
 
     fn hold(&mut self) -> &mut Holding {

@@ -38,8 +38,8 @@ pub use job_log::JobLog;
 use job_log::github_line;
 pub(crate) use layout::counted;
 pub use layout::{Style, clean};
-pub(crate) use search::level_line;
-pub use search::{render_answer_line, render_search_line, render_trial_line};
+pub(crate) use search::{answer_line, bounds_line, level_line};
+pub use search::{render_search_line, render_trial_line};
 pub use sizing::render_sizing_table;
 
 /// Returns the report of a run: on one screen, unless details are asked for.

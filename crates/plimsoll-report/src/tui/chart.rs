@@ -132,8 +132,9 @@ pub(super) fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Re
         let at = |row: usize| bottom + (top - bottom) * row as f64 / rows as f64;
         load.map(|load| (0..=rows).map(|row| (load, at(row))).collect()).unwrap_or_default()
     };
-    let good = upright(state.run.bounds.good_max.map(|rate| rate.get()));
-    let bad = upright(state.run.bounds.bad_min.map(|rate| rate.get()));
+    let (bounds, _) = state.run.known();
+    let lower = upright(bounds.good_max.map(|rate| rate.get()));
+    let upper = upright(bounds.bad_min.map(|rate| rate.get()));
     let dashes: Vec<(f64, f64)> = deadline
         .map(|deadline| {
             (0..=30).map(|part| (most * f64::from(part) / 30.0, scale.at(deadline))).collect()
@@ -153,8 +154,8 @@ pub(super) fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Re
     let bound = |verdict| Style::new().fg(colour(verdict)).add_modifier(Modifier::DIM);
     let mut sets = vec![
         scatter(&dashes, '-', Style::new().fg(Color::DarkGray)),
-        scatter(&good, '|', bound(Verdict::Good)),
-        scatter(&bad, '|', bound(Verdict::Bad)),
+        scatter(&lower, '|', bound(Verdict::Good)),
+        scatter(&upper, '|', bound(Verdict::Bad)),
     ];
     for (points, verdict) in marks.iter().zip(verdicts) {
         let style = Style::new().fg(colour(verdict)).add_modifier(Modifier::BOLD);

@@ -2,7 +2,7 @@
 
 use plimsoll_model::spans::{Span as Measured, Spans};
 use plimsoll_model::summary::FullQuantiles;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{TrialBounds, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 use ratatui::Frame;
@@ -139,10 +139,10 @@ fn figures(state: &State) -> Line<'static> {
 fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
     let mut lines = vec![title(state, elapsed, area.width)];
     lines.extend(state.run.hold_line(elapsed).map(Line::from));
-    if let Some(answer) = &state.answer {
-        let answer = wrap(answer, area.width.into()).into_iter().take(ANSWER_ROWS_MAX);
+    if let Some(answer) = state.run.answer_line() {
+        let answer = wrap(&answer, area.width.into()).into_iter().take(ANSWER_ROWS_MAX);
         lines.extend(answer.map(|line| Line::from(bold(line))));
-        let now = state.run.trial.as_ref().map(|trial| format!("now at {}", trial.rate));
+        let now = now(state);
         let rest: Vec<String> = now.into_iter().chain(left(state, elapsed)).collect();
         lines.push(Line::from(rest.join("  ")));
     } else if state.run.is_search {
@@ -165,14 +165,20 @@ fn left(state: &State, elapsed: Nanos) -> Option<String> {
     Some(format!("at most {seconds} s{of} left"))
 }
 
+/// `now at 34,500/s`.
+fn now(state: &State) -> Option<String> {
+    state.run.trial.map(|trial| format!("now at {}", state.run.load_text(trial.rate)))
+}
+
 /// `good at 33,779/s, bad at 35,377/s (4.7 % apart)`, what runs now, and the time that is left.
 fn search(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
     let bounds = state.run.bounds_text().unwrap_or_else(|| "no bounds yet".to_owned());
-    let ends = state.run.bounds.good_max.zip(state.run.bounds.bad_min);
+    let (TrialBounds { good_max, bad_min }, _) = state.run.known();
+    let ends = good_max.zip(bad_min);
     let width_of = |(good, bad): (Rate, Rate)| (bad.get() / good.get() - 1.0) * 100.0;
     let apart = ends.map(width_of).filter(|width| *width > 0.0);
     let mut apart = apart.map_or_else(String::new, |width| format!(" ({width:.1} % apart)"));
-    let now = state.run.trial.as_ref().map(|trial| format!("  now at {}", trial.rate));
+    let now = now(state).map(|now| format!("  {now}"));
     let rest = now.into_iter().chain(left(state, elapsed).map(|left| format!("  {left}")));
     let rest: String = rest.collect();
     if bounds.len() + apart.len() + rest.len() > usize::from(width) {

@@ -57,8 +57,6 @@ pub struct State {
     pub(super) tried: Nanos,
     /// When the first load began.
     pub(super) first_load: Option<Nanos>,
-    /// The answer of a search after its last trial.
-    pub(super) answer: Option<String>,
     /// Lines of trials, levels and rounds, the oldest first.
     pub(super) lines: VecDeque<String>,
     pub(super) notes: VecDeque<String>,
@@ -180,9 +178,9 @@ impl Tracker {
         state.run.handle_event(event, elapsed);
         match state.run.said(event) {
             Some(Said::Result(line)) => push_line(&mut state.lines, line),
-            Some(Said::Answer(line)) => state.answer = Some(line),
             Some(Said::Note(line)) => push_line(&mut state.notes, line),
-            None => {}
+            // The screen draws the answer of `run`.
+            Some(Said::Answer(_)) | None => {}
         }
         match event {
             Event::LoadStarted { .. } => {

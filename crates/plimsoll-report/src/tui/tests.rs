@@ -147,6 +147,51 @@ fn a_search_is_drawn_at_each_size() {
     }
 }
 
+/// Columns of the chart of trials that are bounds.
+fn bound_columns(tracker: &Tracker) -> Vec<usize> {
+    let text = drawn(tracker, &look(), 120, 40);
+    let bars = |line: &str| -> Vec<usize> {
+        line.chars().zip(0..).filter(|(sign, _)| *sign == '|').map(|(_, column)| column).collect()
+    };
+    let mut columns: Vec<usize> = text.lines().flat_map(bars).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+#[test]
+fn a_search_is_drawn_with_the_bounds_of_its_answer() {
+    let mut tracker = search();
+    // Of 18,200/s and 18,900/s, by the verdicts.
+    let by_verdicts = bound_columns(&tracker);
+    let lower = plimsoll_model::Rate::per_second(9_100.0);
+    let answer = trial::TippingPoint { lower, upper: None, ..fixtures::tipping_point() };
+    tracker.handle_event(&Event::Answer(Box::new(answer)), at(52));
+    let by_answer = bound_columns(&tracker);
+    assert_eq!(by_answer.len(), 1, "{by_answer:?}");
+    assert!(by_answer[0] < by_verdicts[0], "{by_answer:?}, {by_verdicts:?}");
+    let text = drawn(&tracker, &look(), 120, 40);
+    assert!(text.contains("so far: at least 9,100/s") && !text.contains("good at"), "{text}");
+}
+
+#[test]
+fn a_search_for_connections_names_them() {
+    let mut tracker = Tracker::new(head("find connections"));
+    tracker.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: None }, at(1));
+    let ramp = HoldStep::Ramp { connections: 18_200, per_s: 2_000.0 };
+    tracker.handle_event(&Event::HoldStep(ramp), at(1));
+    for trial in fixtures::trials() {
+        tracker.handle_event(&Event::TrialStarted(trial.measurement.request), at(1));
+        tracker.handle_event(&Event::TrialEnded(Box::new(trial)), at(2));
+    }
+    let text = drawn(&tracker, &look(), 120, 40);
+    let bounds = "good at 18,200 connections, bad at 18,900 connections (3.8 % apart)";
+    assert!(text.contains(bounds) && text.contains("now at 18,200 connections"), "{text}");
+    tracker.handle_event(&Event::SearchEnded(Box::new(fixtures::tipping_point())), at(3));
+    let text = drawn(&tracker, &look(), 120, 40);
+    assert!(text.contains("between 18,200 connections and 18,900 connections"), "{text}");
+}
+
 #[test]
 fn the_page_is_named_whole_where_it_fits() {
     let page = "http://127.0.0.1:45678/0123456789abcdef0123456789abcdef/".to_owned();

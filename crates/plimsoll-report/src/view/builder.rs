@@ -127,6 +127,7 @@ impl ViewBuilder {
         let mut patches = self.end_seconds();
         self.view.summary = Some(summary.clone());
         self.view.badge = Badge::of(summary);
+        self.view.answer = None;
         patches.push(Patch::End { summary: Box::new(summary.clone()), badge: self.view.badge });
         self.count(patches)
     }

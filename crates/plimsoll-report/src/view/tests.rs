@@ -98,6 +98,7 @@ fn a_search_that_goes_on_and_its_archive_are_the_same_document() {
     assert_eq!((t[0].as_f64(), t[1].as_f64()), (Some(1.0), Some(5.0)));
     assert_eq!(archived.trials[1].start_s, Some(4.0));
     assert_eq!(archived.trials[0].why, "");
+    assert!(archived.trials.iter().all(|trial| trial.moves_bounds));
     assert!(archived.trials[3].why.contains("p99"), "{}", archived.trials[3].why);
     let phases: Vec<&str> = archived.events.iter().map(|event| &event.text[..]).collect();
     let expected =
@@ -315,4 +316,6 @@ fn a_view_has_the_last_answer_of_a_search() {
     let text = builder.view().answer.expect("it was given");
     assert!(text.starts_with("so far: between 18,200/s and 18,900/s"), "{text}");
     assert_eq!(patches, [Patch::Answer { text }]);
+    builder.finish(&fixtures::find_regular().0);
+    assert_eq!(builder.view().answer, None);
 }

@@ -16,6 +16,8 @@ pub struct TrialRow {
     pub number: u32,
     /// Why it was made.
     pub phase: Phase,
+    /// Whether its verdict moves the bounds.
+    pub moves_bounds: bool,
     /// Offered load: per second, or connections.
     pub load: f64,
     /// Seconds since the run's first second; `None` where no second of it is known.
@@ -62,6 +64,7 @@ impl TrialRow {
         Self {
             number: request.number,
             phase: request.phase,
+            moves_bounds: request.phase.moves_bounds(),
             load: request.rate.get(),
             start_s: start_s.map(instant),
             seconds: instant(seconds),

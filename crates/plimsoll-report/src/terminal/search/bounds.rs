@@ -42,10 +42,11 @@ impl From<&FindSummary> for Bounds {
     }
 }
 
-impl From<&TippingPoint> for Bounds {
-    fn from(answer: &TippingPoint) -> Self {
+impl Bounds {
+    /// The bounds of an answer whose loads are on `axis`.
+    fn of(axis: Axis, answer: &TippingPoint) -> Self {
         Self {
-            axis: Axis::Rate,
+            axis,
             lower: answer.lower.map(Rate::get),
             upper: answer.upper.map(Rate::get),
             confidence: answer.confidence,
@@ -53,9 +54,7 @@ impl From<&TippingPoint> for Bounds {
             met: answer.met,
         }
     }
-}
 
-impl Bounds {
     pub(crate) const fn is_empty(&self) -> bool {
         self.lower.is_none() && self.upper.is_none()
     }
@@ -109,10 +108,14 @@ fn outlook_text(outlook: &Outlook) -> String {
     }
 }
 
-/// One line for the answer of a search for a rate that runs, without colours and without a newline. Its
-/// loads are written as those of trials, whatever the operation.
-pub fn render_answer_line(answer: &TippingPoint) -> String {
-    let mut line = format!("so far: {}", Bounds::from(answer).with_safe());
+/// The bounds of an answer, as in [`answer_line`].
+pub(crate) fn bounds_line(axis: Axis, answer: &TippingPoint) -> String {
+    Bounds::of(axis, answer).text().replace('\u{a0}', " ")
+}
+
+/// One line for the answer of a search that runs, without colours and without a newline.
+pub(crate) fn answer_line(axis: Axis, answer: &TippingPoint) -> String {
+    let mut line = format!("so far: {}", Bounds::of(axis, answer).with_safe());
     if let Some(outlook) = &answer.outlook {
         line.push_str(&format!("; {}", outlook_text(outlook)));
     }
@@ -154,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_running_search_states_its_answer_and_what_more_time_buys() {
-        let line = render_answer_line(&answer());
+        let line = answer_line(Axis::Rate, &answer());
         let expected = "so far: between 18,200/s and 18,900/s (90 % confidence); safe load 17,300/s; \
                         1 m 10 s left; 60 s more: about 6 % wide";
         assert_eq!(line, expected);
@@ -166,12 +169,12 @@ mod tests {
         let unsure = TippingPoint { confidence: None, safe: None, met, outlook: None, ..answer() };
         let expected = "so far: between 18,200/s, which met the SLO for 15 s in 4 trials, and 18,900/s, \
                         which missed it";
-        assert_eq!(render_answer_line(&unsure), expected);
+        assert_eq!(answer_line(Axis::Rate, &unsure), expected);
         let low = TippingPoint { upper: None, ..unsure.clone() };
-        assert!(render_answer_line(&low).contains("at least 18,200/s, which met"));
+        assert!(answer_line(Axis::Rate, &low).contains("at least 18,200/s, which met"));
         let none = TippingPoint { lower: None, upper: None, ..unsure };
         let expected = "so far: no bounds yet";
-        assert_eq!(render_answer_line(&none), expected);
+        assert_eq!(answer_line(Axis::Rate, &none), expected);
     }
 
     #[test]

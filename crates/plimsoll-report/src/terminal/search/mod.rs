@@ -15,7 +15,7 @@ mod repeat;
 pub(crate) mod storm;
 
 pub(super) use bounds::load_text;
-pub use bounds::render_answer_line;
+pub(crate) use bounds::{answer_line, bounds_line};
 pub(super) use rate::at_shown_load;
 pub use repeat::render_search_line;
 
