@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Judgement, TrialMeasurement};
@@ -16,6 +17,7 @@ use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SUMMARY, TRIA
 use super::reader::IntervalLine;
 use crate::error::{ReportError, Result};
 use crate::json;
+use crate::state::RunState;
 use crate::terminal::findings::worded;
 
 /// Writes the events of one run into a directory.
@@ -27,12 +29,8 @@ pub struct ArchiveWriter {
     events: LineFile,
     /// Made with the first row.
     rows: Option<LineFile>,
-    /// The trial whose load is running.
-    trial: Option<u32>,
-    /// The block of a comparison that the next loads belong to.
-    block: Option<u32>,
-    /// Connections that the steps of a hold were to reach so far.
-    asked: Option<u64>,
+    /// The state by the events of that file, without seconds and judged trials.
+    run: RunState,
     /// An error was reported: nothing more is written, and no further error is raised.
     failed: bool,
 }
@@ -68,9 +66,7 @@ impl ArchiveWriter {
             trials: LineFile::create(dir.join(TRIALS))?,
             events: LineFile::create(dir.join(EVENTS))?,
             rows: None,
-            trial: None,
-            block: None,
-            asked: None,
+            run: RunState::default(),
             failed: false,
         };
         // The manifest last: where it stands, the other files stand too.
@@ -94,37 +90,22 @@ impl ArchiveWriter {
     fn store(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::Interval(interval) => {
-                let (trial, asked, interval) = (self.trial, self.asked, &**interval);
-                return self.intervals.push(&IntervalLine { trial, asked, interval });
+                let (trial, asked, interval) = (self.run.number(), self.run.asked, &**interval);
+                self.intervals.push(&IntervalLine { trial, asked, interval })
             }
-            Event::Rows(batch) => {
-                return match &mut self.rows {
-                    Some(rows) => rows.push(batch),
-                    none => none.insert(LineFile::create(self.dir.join(ROWS))?).push(batch),
-                };
-            }
+            Event::Rows(batch) => match &mut self.rows {
+                Some(rows) => rows.push(batch),
+                none => none.insert(LineFile::create(self.dir.join(ROWS))?).push(batch),
+            },
             Event::TrialEnded(record) => {
                 let judgement = worded(&record.judgement);
-                return self.trials.push(&TrialOut { measurement: &record.measurement, judgement });
+                self.trials.push(&TrialOut { measurement: &record.measurement, judgement })
             }
-            Event::LoadStarted { trial, .. } => {
-                self.trial = trial.map(|request| request.number).or(self.block);
-                self.asked = None;
+            other => {
+                self.run.handle_event(other, Nanos::ZERO);
+                self.events.push(other)
             }
-            Event::BlockStarted(block) => self.block = Some(block.number),
-            Event::TrialStarted(request) => self.trial = Some(request.number),
-            Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
-            Event::Draining { .. }
-            | Event::TimersProbed(_)
-            | Event::Answer(_)
-            | Event::SearchEnded(_)
-            | Event::Memory(_)
-            | Event::PlateauEnded(_)
-            | Event::CycleEnded(_)
-            | Event::FirstFailure { .. }
-            | Event::Note(_) => {}
         }
-        self.events.push(event)
     }
 
     /// Writes the summary, whole or not at all. Tried also after a failure, in case it fits; then

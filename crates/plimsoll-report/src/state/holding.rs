@@ -33,11 +33,6 @@ impl Holding {
         self.memory = memory;
     }
 
-    /// Returns the connections that the current step is to reach.
-    pub(crate) const fn asked(&self) -> Option<u64> {
-        self.step.aim()
-    }
-
     /// `ramp to 10,000: 3,412 held, 1,998/s, 0 failed, 4 s left, 9.31 kB per connection`, of a load so far that opened so
     /// many connections in its last second.
     pub(super) fn line(&self, load: &Tally, opened: u64, elapsed: Nanos) -> String {

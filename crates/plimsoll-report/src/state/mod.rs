@@ -45,6 +45,8 @@ pub(crate) struct RunState {
     /// The last answer of a search. Until the search ends it has bounds.
     pub(crate) answer: Option<Box<TippingPoint>>,
     pub(crate) holding: Option<Holding>,
+    /// Connections that the steps of this load were to reach so far.
+    pub(crate) asked: Option<u64>,
     /// The last second of the load that runs, or ran last; `None` before its first.
     pub(crate) second: Option<Arc<Interval>>,
     /// All seconds of that load, without [`Tally::outstanding`].
@@ -105,13 +107,17 @@ impl RunState {
                 self.planned = *planned;
                 self.started_at = Some(elapsed);
                 self.draining = None;
+                self.asked = None;
                 if self.second.take().is_some() {
                     let ended = std::mem::take(&mut self.load);
                     Arc::make_mut(&mut self.before).merge_following(&ended);
                 }
             }
             Event::Interval(interval) => self.handle_second(interval),
-            Event::HoldStep(step) => self.hold().handle_step(*step, elapsed),
+            Event::HoldStep(step) => {
+                self.asked = step.aim().or(self.asked);
+                self.hold().handle_step(*step, elapsed);
+            }
             Event::Memory(memory) => self.hold().handle_memory(**memory),
             Event::PlateauEnded(plateau) => self.hold().plateaus.push(**plateau),
             Event::CycleEnded(cycles) => self.hold().cycles = Some(cycles.clone()),
@@ -139,6 +145,12 @@ impl RunState {
         *self.judged.entry(record.judgement.verdict.name()).or_default() += 1;
         // The load of a hold goes on.
         self.started_at = self.started_at.filter(|_| self.holding.is_some());
+    }
+
+    /// The number of the load: that of its trial, or of its block; `None` for a plain load.
+    pub(crate) fn number(&self) -> Option<u32> {
+        let block = self.block.map(|block| block.number);
+        self.trial.map(|trial| trial.number).or(block)
     }
 
     /// The line that `event` is worth, once it was taken.

@@ -11,7 +11,6 @@ use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 
 use super::look::Look;
 use super::state::State;
-use crate::state::Holding;
 use crate::terminal::layout::ms;
 
 /// The least time that a chart shows, s.
@@ -104,13 +103,13 @@ fn over_time(
     frame.render_widget(Chart::new(sets).x_axis(x).y_axis(y).legend_position(None), area);
 }
 
-/// Connections held at the end of each of the last seconds, and how many the current step is to hold.
+/// Connections held at the end of each of the last seconds, and the number that the steps were to reach so far.
 pub(super) fn held(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     let count = seconds_shown(state, area);
     let seconds = state.seconds.iter().rev().take(count).enumerate();
     let held: Vec<(f64, f64)> =
         seconds.map(|(age, second)| (-(age as f64), second.held as f64)).collect();
-    let asked = state.run.holding.as_ref().and_then(Holding::asked).map(|asked| asked as f64);
+    let asked = state.run.asked.map(|asked| asked as f64);
     let most = held.iter().map(|(_, held)| *held).chain(asked).fold(1.0, f64::max);
     let y = Axis::default()
         .bounds([0.0, most])

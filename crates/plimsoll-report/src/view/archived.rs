@@ -48,7 +48,8 @@ impl Seconds<'_> {
             |next: &Placed| next.as_ref().map_or(true, |(load, line)| !is_later(*load, line.trial));
         while let Some(next) = self.lines.next_if(is_next) {
             let (_, line) = next?;
-            self.builder.asked = line.asked;
+            // The steps of a hold have no place among the seconds.
+            self.builder.run.asked = line.asked;
             self.builder.handle_event(&Event::Interval(Box::new(line.interval)));
         }
         Ok(())

@@ -33,14 +33,12 @@ pub struct ViewBuilder {
     column_s: u32,
     /// CLOCK_MONOTONIC of the run's first second; of its first reading if no load began.
     pub(super) origin: Option<Nanos>,
-    run_state: RunState,
+    pub(super) run: RunState,
     /// The first second of the load that runs, seconds since the run's first one.
     begin_s: f64,
     open: Stretch,
     /// The last second, and how many connections were to be reached in it: whether it is whole shows when the next one comes.
     last: Option<(Arc<Interval>, Option<u64>)>,
-    /// Connections that the steps of a hold were to reach so far. In an archive the lines of its seconds have it.
-    pub(super) asked: Option<u64>,
     /// The columns, without those of the heat map.
     rows: VecDeque<Second>,
     heats: VecDeque<HeatColumn>,
@@ -81,7 +79,7 @@ impl ViewBuilder {
             patches.extend(self.end_seconds());
         }
         // No figure counts from the start of the run.
-        self.run_state.handle_event(event, Nanos::ZERO);
+        self.run.handle_event(event, Nanos::ZERO);
         match event {
             Event::LoadStarted { trial, epoch, .. } => {
                 self.begin_load(*epoch);
@@ -90,8 +88,7 @@ impl ViewBuilder {
             Event::TrialStarted(request) => patches.extend(self.enter(request.phase)),
             Event::Interval(interval) => patches.extend(self.handle_second(interval)),
             Event::TrialEnded(record) => return self.handle_trial(record),
-            Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
-            other => match self.run_state.said(other) {
+            other => match self.run.said(other) {
                 Some(Said::Note(text)) => patches.push(self.note(&text)),
                 Some(Said::Answer(text)) => {
                     self.view.answer = Some(text.clone());
@@ -157,7 +154,6 @@ impl ViewBuilder {
     fn begin_load(&mut self, epoch: Nanos) {
         let origin = *self.origin.get_or_insert(epoch);
         self.begin_s = epoch.since(origin).as_secs_f64();
-        self.asked = None;
     }
 
     /// The phase that a search enters, when it is another one.
@@ -177,11 +173,11 @@ impl ViewBuilder {
     /// Takes the second of the load that has just ended.
     fn handle_second(&mut self, interval: &Interval) -> Vec<Patch> {
         let mut patches: Vec<Patch> = self.take_last(Some(interval)).into_iter().collect();
-        if let Some(trial) = self.run_state.trial {
+        if let Some(trial) = self.run.trial {
             let begin_s = self.begin_s + f64::from(interval.second);
             self.begins.entry(trial.number).or_insert(begin_s);
         }
-        self.last = self.run_state.second.clone().map(|second| (second, self.asked));
+        self.last = self.run.second.clone().map(|second| (second, self.run.asked));
         if self.rows.len() == COLUMNS_MAX && !std::mem::replace(&mut self.is_full, true) {
             let hours = COLUMNS_MAX as u64 * u64::from(self.column_s) / 3_600;
             patches.push(self.note(&format!(
@@ -194,7 +190,7 @@ impl ViewBuilder {
     /// The last second becomes part of a column; `next` follows it in the same load.
     fn take_last(&mut self, next: Option<&Interval>) -> Option<Patch> {
         let (last, asked) = self.last.take()?;
-        let RunState { trial, planned, .. } = self.run_state;
+        let RunState { trial, planned, .. } = self.run;
         let whole = is_whole(last.second, planned, next);
         let end_s = self.begin_s + f64::from(last.second) + 1.0;
         self.open.add(&last.tally, trial.map(|trial| trial.number), whole, end_s);
@@ -244,7 +240,7 @@ impl ViewBuilder {
     fn levels(&self) -> Vec<Level> {
         let mut rows = self.rows.iter().peekable();
         let mut levels = Vec::new();
-        let plateaus = self.run_state.holding.iter().flat_map(|holding| &holding.plateaus);
+        let plateaus = self.run.holding.iter().flat_map(|holding| &holding.plateaus);
         for plateau in plateaus {
             let Some(first) = rows.peek() else { break };
             let is_ramp = first.held < plateau.held;
@@ -282,6 +278,6 @@ impl ViewBuilder {
     fn spectrum(&self) -> Spectrum {
         let find = self.view.summary.as_ref().and_then(|summary| summary.result.find());
         let at = find.and_then(|find| find.at_lower_bound(&self.records));
-        Spectrum::of(&at.map_or_else(|| self.run_state.total(), |at| at.tally).spans)
+        Spectrum::of(&at.map_or_else(|| self.run.total(), |at| at.tally).spans)
     }
 }
