@@ -1,15 +1,15 @@
 //! The seconds of a run as one table: the same columns for every format.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Change, Reading};
 use plimsoll_model::tally::Tally;
 use serde_json::Value;
 
 use crate::archive::{Archive, IntervalLine, Lines, Loads, Place, readings};
 use crate::error::Result;
-use crate::state::HostRow;
+use crate::state::{HostRow, RunState};
 use crate::time_text;
 
 /// A column of the load: its name, and the value of a row.
@@ -77,12 +77,12 @@ struct Hosts(BTreeMap<String, Vec<HostRow>>);
 impl Hosts {
     fn of(archive: &Archive) -> Result<Self> {
         let mut hosts = BTreeMap::<String, Vec<HostRow>>::new();
-        let mut last = BTreeMap::<String, Reading>::new();
+        let mut run = RunState::default();
         for reading in readings(&archive.dir)? {
             let (host, reading) = reading?;
-            let row = |before: &Reading| HostRow::of(&Change::new(before, &reading));
-            hosts.entry(host.clone()).or_default().extend(last.get(&host).map(row));
-            last.insert(host, reading);
+            run.handle_reading(&host, Arc::new(reading));
+            let row = run.hosts.get(&host).and_then(|host| host.row);
+            hosts.entry(host).or_default().extend(row);
         }
         Ok(Self(hosts))
     }

@@ -1,19 +1,22 @@
 //! Figures so far, for scrapers and collectors.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use plimsoll_model::host::{Change, Reading};
+use plimsoll_model::Nanos;
+use plimsoll_model::host::Change;
 use tokio::sync::watch;
 
 use super::feed::Message;
 use super::shared::Shared;
 use crate::metrics::{Family, RunMetrics, Statsd, exposition, of_hosts};
+use crate::state::RunState;
 
 /// The figures of a run and of its hosts.
 #[derive(Debug)]
 pub(super) struct Figures {
-    run: Option<RunMetrics>,
-    hosts: BTreeMap<String, Reading>,
+    /// `None` before a run begins.
+    metrics: Option<RunMetrics>,
+    run: RunState,
     statsd: Option<Statsd>,
     is_over: bool,
     /// Number of reads after the end.
@@ -23,29 +26,30 @@ pub(super) struct Figures {
 impl Figures {
     pub(super) fn new(statsd: Option<Statsd>) -> Self {
         let read_at_end = watch::Sender::new(0);
-        Self { run: None, hosts: BTreeMap::new(), statsd, is_over: false, read_at_end }
+        let run = RunState::default();
+        Self { metrics: None, run, statsd, is_over: false, read_at_end }
     }
 
     pub(super) fn handle(&mut self, message: Message) {
         match message {
             // A run, or the next search of one.
             Message::Begin(head) => {
-                let before = self.run.take();
-                self.run = Some(RunMetrics::new(&head.manifest, head.deadline, before));
+                self.run = self.run.next_search();
+                self.metrics = Some(RunMetrics::new(&head.manifest, head.deadline));
             }
             Message::Event(event, _) => {
-                if let Some(run) = &mut self.run {
-                    run.handle_event(&event);
-                }
+                // No figure counts from the start of the run.
+                self.run.handle_event(&event, Nanos::ZERO);
                 if let Some(statsd) = &self.statsd {
                     statsd.handle_event(&event);
                 }
             }
             Message::Reading(host, reading) => {
-                if let (Some(statsd), Some(before)) = (&self.statsd, self.hosts.get(&host)) {
-                    statsd.send_host(&host, &Change::new(before, &reading));
+                let reading = Arc::from(reading);
+                let before = self.run.handle_reading(&host, Arc::clone(&reading));
+                if let (Some(statsd), Some(before)) = (&self.statsd, before) {
+                    statsd.send_host(&host, &Change::new(&before, &reading));
                 }
-                self.hosts.insert(host, *reading);
             }
             Message::Missed(_) | Message::End(_) => {}
         }
@@ -54,16 +58,17 @@ impl Figures {
     /// Nothing changes any more: the last families.
     pub(super) fn finish(&mut self) -> Vec<Family> {
         self.is_over = true;
-        if let Some(run) = &mut self.run {
-            run.finish();
+        if let Some(metrics) = &mut self.metrics {
+            metrics.finish();
         }
         self.families()
     }
 
     /// Every family of the run and of its hosts.
     pub(super) fn families(&self) -> Vec<Family> {
-        let mut families = self.run.as_ref().map(RunMetrics::families).unwrap_or_default();
-        families.extend(of_hosts(&self.hosts));
+        let of_run = self.metrics.as_ref().map(|metrics| metrics.families(&self.run));
+        let mut families = of_run.unwrap_or_default();
+        families.extend(of_hosts(&self.run.hosts));
         families
     }
 }

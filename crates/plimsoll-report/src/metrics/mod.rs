@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::host::{Metric, MetricKind, Reading, Sample};
+use plimsoll_model::host::{Metric, MetricKind, Sample};
+
+use crate::state::Host;
 
 mod otlp;
 mod prometheus;
@@ -54,16 +56,16 @@ struct Buckets {
 }
 
 /// The last reading of each host, under the names that `watch` gives them.
-pub(crate) fn of_hosts(hosts: &BTreeMap<String, Reading>) -> Vec<Family> {
+pub(crate) fn of_hosts(hosts: &BTreeMap<String, Host>) -> Vec<Family> {
     let family = |metric: &Metric| {
-        let of_host = |(host, reading): (&String, &Reading)| -> Vec<(Labels, f64)> {
+        let of_host = |(name, host): (&String, &Host)| -> Vec<(Labels, f64)> {
             let point = |sample: &Sample| {
                 let labels = sample.series.labels.iter();
                 let labels = labels.map(|(label, value)| (label.name(), value.clone()));
-                let host = std::iter::once(("host", host.clone()));
-                (host.chain(labels).collect(), sample.value)
+                let name = std::iter::once(("host", name.clone()));
+                (name.chain(labels).collect(), sample.value)
             };
-            reading.of(*metric, &[]).map(point).collect()
+            host.reading.of(*metric, &[]).map(point).collect()
         };
         let points: Vec<_> = hosts.iter().flat_map(of_host).collect();
         let points = match metric.kind() {

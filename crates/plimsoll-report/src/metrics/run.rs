@@ -1,6 +1,5 @@
 //! The metrics of a run: a projection of its state.
 
-use plimsoll_model::event::Event;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialBounds, Verdict};
 use plimsoll_model::{Histogram, Nanos};
@@ -14,33 +13,25 @@ const EDGES: (&[u64], u32) = (&[1, 2, 5], 6);
 /// The unit of [`EDGES`].
 const EDGE_UNIT: Nanos = Nanos(100_000);
 
-/// The counters of a run so far.
+/// The facts of a run that its metrics show, besides its state.
 #[derive(Debug)]
 pub(crate) struct RunMetrics {
     /// Labels that distinguish the run from others.
     names: Labels,
     /// An edge of the histograms.
     deadline: Option<Nanos>,
-    state: RunState,
     is_finished: bool,
 }
 
 impl RunMetrics {
-    /// Creates the metrics of a run that begins; after `before`, another search of the same command, counters go on: they never go
-    /// back.
-    pub(crate) fn new(manifest: &Manifest, deadline: Option<Nanos>, before: Option<Self>) -> Self {
+    /// Creates the metrics of a run that begins.
+    pub(crate) fn new(manifest: &Manifest, deadline: Option<Nanos>) -> Self {
         let names = vec![
             ("command", manifest.command.clone()),
             ("run", manifest.started_at.clone()),
             ("version", manifest.plimsoll_version.clone()),
         ];
-        let state = before.map(|before| before.state.next_search()).unwrap_or_default();
-        Self { names, deadline, state, is_finished: false }
-    }
-
-    pub(crate) fn handle_event(&mut self, event: &Event) {
-        // No figure counts from the start of the run.
-        self.state.handle_event(event, Nanos::ZERO);
+        Self { names, deadline, is_finished: false }
     }
 
     /// Nothing more will come.
@@ -49,9 +40,9 @@ impl RunMetrics {
     }
 
     /// Every family, those without a value left out.
-    pub(crate) fn families(&self) -> Vec<Family> {
-        let total = self.state.total();
-        let mut all = self.of_run();
+    pub(crate) fn families(&self, run: &RunState) -> Vec<Family> {
+        let total = run.total();
+        let mut all = self.of_run(run);
         all.extend(self.of_operations(&total));
         all.extend(of_connections(&total));
         all.retain(|family| match &family.points {
@@ -61,15 +52,15 @@ impl RunMetrics {
         all
     }
 
-    fn of_run(&self) -> Vec<Family> {
-        let trial = self.state.trial;
-        let trial = trial.map(|trial| (label("phase", trial.phase.name()), trial.number.into()));
+    fn of_run(&self, run: &RunState) -> Vec<Family> {
+        let trial =
+            run.trial.map(|trial| (label("phase", trial.phase.name()), trial.number.into()));
         let verdicts = [Verdict::Good, Verdict::Bad, Verdict::Invalid].into_iter();
-        let judged = verdicts
-            .map(|verdict| (label("verdict", verdict.name()), self.state.judged(verdict) as f64));
-        let last = self.state.second.as_ref().filter(|_| !self.is_finished);
+        let judged =
+            verdicts.map(|verdict| (label("verdict", verdict.name()), run.judged(verdict) as f64));
+        let last = run.second.as_ref().filter(|_| !self.is_finished);
         let offered = last.map_or(0.0, |second| second.tally.scheduled as f64);
-        let (TrialBounds { good_max, bad_min }, safe) = self.state.known();
+        let (TrialBounds { good_max, bad_min }, safe) = run.known();
         let bounds = [("lower", good_max), ("upper", bad_min), ("safe", safe)];
         let bounds = bounds.into_iter();
         let bounds = bounds.filter_map(|(end, rate)| Some((label("bound", end), rate?.get())));

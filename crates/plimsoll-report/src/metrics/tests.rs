@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_model::event::Event;
-use plimsoll_model::host::{Change, EndStatus, Label, Source, SourceKind, SourceState};
+use plimsoll_model::host::{Change, EndStatus, Label, Reading, Source, SourceKind, SourceState};
 use plimsoll_model::tally::Interval;
 use plimsoll_model::{ErrorClass, Nanos};
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::fixtures;
+use crate::state::RunState;
 
 /// No edge of its own.
 const DEADLINE: Nanos = Nanos::from_millis(7);
@@ -34,10 +36,22 @@ fn events() -> Vec<Event> {
     events
 }
 
-fn run() -> RunMetrics {
-    let mut run = RunMetrics::new(&fixtures::manifest(true), Some(DEADLINE), None);
-    events().iter().for_each(|event| run.handle_event(event));
+fn run() -> RunState {
+    let mut run = RunState::default();
+    events().iter().for_each(|event| run.handle_event(event, Nanos::ZERO));
+    hosts().into_iter().for_each(|(host, reading)| {
+        run.handle_reading(&host, Arc::new(reading));
+    });
     run
+}
+
+fn metrics() -> RunMetrics {
+    RunMetrics::new(&fixtures::manifest(true), Some(DEADLINE))
+}
+
+/// The families of a run that goes on.
+fn families() -> Vec<Family> {
+    metrics().families(&run())
 }
 
 fn hosts() -> BTreeMap<String, Reading> {
@@ -64,9 +78,9 @@ fn value(text: &str, name: &str) -> f64 {
 
 #[test]
 fn a_scrape_has_every_figure_once() {
-    let mut run = run();
-    let mut families = run.families();
-    families.extend(of_hosts(&hosts()));
+    let (run, mut metrics) = (run(), metrics());
+    let mut families = metrics.families(&run);
+    families.extend(of_hosts(&run.hosts));
     let text = exposition(&families);
     for (name, expected) in [
         ("plimsoll_operations_scheduled_total", 2_004.0),
@@ -108,21 +122,22 @@ fn a_scrape_has_every_figure_once() {
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.len(), types.len());
-    run.finish();
-    let text = exposition(&run.families());
+    metrics.finish();
+    let text = exposition(&metrics.families(&run));
     assert_eq!(value(&text, "plimsoll_run_finished"), 1.0);
     assert_eq!(value(&text, "plimsoll_offered_rate"), 0.0);
 }
 
 #[test]
 fn counters_go_on_in_the_next_search_of_a_command() {
-    let mut next = RunMetrics::new(&fixtures::manifest(true), None, Some(run()));
-    let text = exposition(&next.families());
+    let mut next = run().next_search();
+    let text = exposition(&metrics().families(&next));
     assert_eq!(value(&text, "plimsoll_operations_total{outcome=\"ok\"}"), 2_000.0);
     assert_eq!(value(&text, "plimsoll_trials_total{verdict=\"good\"}"), 1.0);
     assert!(!text.contains("plimsoll_bound"), "{text}");
-    events().iter().for_each(|event| next.handle_event(event));
-    let text = exposition(&next.families());
+    assert_eq!(next.hosts.len(), hosts().len());
+    events().iter().for_each(|event| next.handle_event(event, Nanos::ZERO));
+    let text = exposition(&metrics().families(&next));
     assert_eq!(value(&text, "plimsoll_operations_total{outcome=\"ok\"}"), 4_000.0);
 }
 
@@ -130,7 +145,7 @@ fn counters_go_on_in_the_next_search_of_a_command() {
 #[test]
 fn a_collector_gets_the_shape_that_the_protocol_defines() {
     let span = Span { begun: 1_544_712_660_000_000_000, now: 1_544_712_661_000_000_000 };
-    let request = otlp::request("1.2.3", &run().families(), span);
+    let request = otlp::request("1.2.3", &families(), span);
     let scope = &request["resourceMetrics"][0]["scopeMetrics"][0];
     assert_eq!(scope["scope"]["name"], "plimsoll");
     let service = &request["resourceMetrics"][0]["resource"]["attributes"][0];
@@ -215,7 +230,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 #[test]
 fn the_examples_for_prometheus_and_grafana_name_metrics_that_exist() {
     let mut known: BTreeSet<String> = BTreeSet::new();
-    for family in run().families() {
+    for family in families() {
         let name = format!("{PREFIX}{}", family.name);
         if matches!(family.points, Points::Histogram(_)) {
             known.extend(["bucket", "count", "sum"].map(|part| format!("{name}_{part}")));
@@ -233,7 +248,7 @@ fn the_examples_for_prometheus_and_grafana_name_metrics_that_exist() {
     }
     // The pages list each metric of a load.
     let page = include_str!("../../../../docs/reference/metrics.md");
-    for family in run().families() {
+    for family in families() {
         let is_listed = names(page).contains(format!("{PREFIX}{}", family.name).as_str());
         let in_short = family.name == "connections_failed_total";
         assert!(is_listed || in_short, "docs/reference/metrics.md lacks {}", family.name);

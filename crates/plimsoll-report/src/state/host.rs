@@ -1,7 +1,17 @@
-//! The figures of a host between two readings.
+//! A host of a run, and its figures between two readings.
+
+use std::sync::Arc;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Change, HostFigures, Label, Metric};
+use plimsoll_model::host::{Change, HostFigures, Label, Metric, Reading};
+
+/// A host as of its last reading.
+#[derive(Clone, Debug)]
+pub(crate) struct Host {
+    pub(crate) reading: Arc<Reading>,
+    /// `None` before its second reading.
+    pub(crate) row: Option<HostRow>,
+}
 
 /// Figures of a host between two readings, which screen, page and tables show. What was not read is `None`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,14 +1,16 @@
 //! The state of a running command, reduced once from its events. Lines of progress, the screen and the metrics are
 //! projections of it.
 //!
-//! [`RunState::handle_event`] takes each event; [`RunState::said`] then has the line that it is worth. A screen copies the
-//! state several times a second, so that everything large in it is shared.
+//! [`RunState::handle_event`] takes each event; [`RunState::said`] then has the line that it is worth.
+//! [`RunState::handle_reading`] takes the readings of hosts. A screen copies the state several times a second, so that
+//! everything large in it is shared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_model::compare::BlockStart;
 use plimsoll_model::event::Event;
+use plimsoll_model::host::{Change, Reading};
 use plimsoll_model::search::Axis;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{TippingPoint, TrialBounds, TrialRecord, TrialRequest, Verdict};
@@ -23,7 +25,7 @@ mod holding;
 mod host;
 
 pub(crate) use holding::Holding;
-pub(crate) use host::HostRow;
+pub(crate) use host::{Host, HostRow};
 
 /// The state as of the last event.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +57,8 @@ pub(crate) struct RunState {
     before: Arc<Tally>,
     /// Trials that were judged, by the name of their verdict.
     judged: BTreeMap<&'static str, u64>,
+    /// By name.
+    pub(crate) hosts: BTreeMap<String, Host>,
 }
 
 /// A line for the reader.
@@ -77,10 +81,11 @@ impl Said {
 }
 
 impl RunState {
-    /// The state at the start of the next search of a command, whose counters continue.
+    /// The state at the start of the next search of a command: counters continue, and the hosts are the same.
     pub(crate) fn next_search(&self) -> Self {
         let before = Arc::new(self.total());
-        Self { before, judged: self.judged.clone(), ..Self::default() }
+        let (judged, hosts) = (self.judged.clone(), self.hosts.clone());
+        Self { before, judged, hosts, ..Self::default() }
     }
 
     /// All seconds of all loads, without [`Tally::outstanding`].
@@ -145,6 +150,18 @@ impl RunState {
         *self.judged.entry(record.judgement.verdict.name()).or_default() += 1;
         // The load of a hold goes on.
         self.started_at = self.started_at.filter(|_| self.holding.is_some());
+    }
+
+    /// Takes a reading of `host`. Returns the one before.
+    pub(crate) fn handle_reading(
+        &mut self,
+        host: &str,
+        reading: Arc<Reading>,
+    ) -> Option<Arc<Reading>> {
+        let before = self.hosts.get(host).map(|host| Arc::clone(&host.reading));
+        let row = before.as_deref().map(|before| HostRow::of(&Change::new(before, &reading)));
+        self.hosts.insert(host.to_owned(), Host { reading, row });
+        before
     }
 
     /// The number of the load: that of its trial, or of its block; `None` for a plain load.

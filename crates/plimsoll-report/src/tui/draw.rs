@@ -18,7 +18,7 @@ use super::scene::{
 };
 use super::state::{Point, State};
 use super::watched::{count, percent, size};
-use crate::state::HostRow;
+use crate::state::{Host, HostRow};
 use crate::terminal::layout::{bars, clean, ms, wrap};
 
 /// From so many columns last second and whole load stand side by side.
@@ -300,16 +300,16 @@ fn keys(state: &State, elapsed: Nanos) -> Line<'static> {
 
 /// A line for each host, and one that names the figures.
 fn hosts(state: &State, most: usize) -> Vec<Line<'static>> {
-    if state.hosts.is_empty() {
-        return Vec::new();
+    let read = |(name, host): (&String, &Host)| Some(host_line(name, host.row.as_ref()?));
+    let lines: Vec<_> = state.run.hosts.iter().filter_map(read).take(most).collect();
+    if lines.is_empty() {
+        return lines;
     }
     let head = format!(
         "{:12}{:>9}{:>6}{:>11}{:>10}{:>11}{:>10}{:>10}",
         "host", "busiest", "all", "TCP est.", "mem free", "packets/s", "in/s", "out/s"
     );
-    let mut lines = vec![Line::from(bold(head))];
-    lines.extend(state.hosts.iter().take(most).map(|(name, host)| host_line(name, host)));
-    lines
+    [Line::from(bold(head))].into_iter().chain(lines).collect()
 }
 
 fn host_line(name: &str, host: &HostRow) -> Line<'static> {

@@ -1,15 +1,16 @@
 //! The state of a run for its screen.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use plimsoll_model::event::Event;
-use plimsoll_model::host::{Change, Reading};
+use plimsoll_model::host::Reading;
 use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialMeasurement, TrialRecord, Verdict};
 use plimsoll_model::{ErrorClass, Nanos};
 
-use crate::state::{HostRow, RunState, Said};
+use crate::state::{RunState, Said};
 
 /// Seconds that the chart shows at most.
 const SECONDS_MAX: usize = 300;
@@ -17,8 +18,6 @@ const SECONDS_MAX: usize = 300;
 const TRIALS_MAX: usize = 400;
 /// Notes and lines that are kept.
 const LINES_MAX: usize = 100;
-/// Hosts that are shown at most.
-const HOSTS_MAX: usize = 16;
 
 /// The most time that a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub struct Head {
     pub page: Option<String>,
 }
 
-/// Everything that is drawn: as of the last event, of bounded size.
+/// Everything that is drawn, as of the last event. Its size is bounded by the number of hosts.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub(super) head: Head,
@@ -60,7 +59,6 @@ pub struct State {
     /// Lines of trials, levels and rounds, the oldest first.
     pub(super) lines: VecDeque<String>,
     pub(super) notes: VecDeque<String>,
-    pub(super) hosts: BTreeMap<String, HostRow>,
     /// Somebody has asked for an end.
     pub(super) stopping: bool,
     /// The answer to a key, and when it was given.
@@ -93,7 +91,6 @@ pub(super) struct TrialMark {
 #[derive(Debug, Default)]
 pub struct Tracker {
     state: State,
-    readings: BTreeMap<String, Reading>,
 }
 
 impl State {
@@ -149,7 +146,7 @@ impl State {
 impl Tracker {
     /// A run before its first event.
     pub fn new(head: Head) -> Self {
-        Self { state: State { head, ..State::default() }, ..Self::default() }
+        Self { state: State { head, ..State::default() } }
     }
 
     /// Returns the drawn state.
@@ -194,12 +191,7 @@ impl Tracker {
 
     /// Takes a reading of `host`.
     pub fn handle_reading(&mut self, host: &str, reading: &Reading) {
-        if let Some(before) = self.readings.get(host) {
-            self.state.hosts.insert(host.to_owned(), HostRow::of(&Change::new(before, reading)));
-        }
-        if self.readings.len() < HOSTS_MAX || self.readings.contains_key(host) {
-            self.readings.insert(host.to_owned(), reading.clone());
-        }
+        self.state.run.handle_reading(host, Arc::new(reading.clone()));
     }
 }
 
