@@ -14,6 +14,13 @@ macro_rules! quantiles {
             $(pub $field: Option<f64>,)*
         }
 
+        impl $name {
+            /// The figures with their names, in order.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, Option<f64>)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+
         impl From<&Histogram> for $name {
             fn from(histogram: &Histogram) -> Self {
                 let ms = |of: fn(&Histogram) -> Option<Nanos>| of(histogram).map(Nanos::as_millis_f64);

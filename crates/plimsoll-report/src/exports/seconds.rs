@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::archive::{Archive, IntervalLine, Lines, Loads, Place, readings};
 use crate::error::Result;
-use crate::state::{HostRow, RunState};
+use crate::state::{HostRow, RunState, Second};
 use crate::time_text;
 
 /// A column of the load: its name, and the value of a row.
@@ -23,7 +23,7 @@ pub(super) const COLUMNS: [Column; 29] = [
     ("t", |row| row.place.since_begin.as_secs_f64().into()),
     ("wall", |row| wall(row.table.archive, row.place.began)),
     ("trial", |row| row.line.trial.into()),
-    ("offered", |row| row.tally().scheduled.into()),
+    ("offered", |row| row.second.offered.into()),
     ("sent", |row| match row.table.is_open {
         true => row.tally().spans.send_lag.count().into(),
         // In a closed loop an operation comes due by being sent.
@@ -34,21 +34,21 @@ pub(super) const COLUMNS: [Column; 29] = [
     ("errors", |row| row.tally().errors_total().into()),
     ("unsent", |row| row.tally().unsent.into()),
     ("count", |row| row.tally().spans.corrected.count().into()),
-    ("p50_ms", |row| ms(row.tally().spans.corrected.quantile(0.5))),
-    ("p90_ms", |row| ms(row.tally().spans.corrected.quantile(0.9))),
-    ("p99_ms", |row| ms(row.tally().spans.corrected.quantile(0.99))),
-    ("p999_ms", |row| ms(row.tally().spans.corrected.quantile(0.999))),
-    ("max_ms", |row| ms(row.tally().spans.corrected.max())),
-    ("u_p50_ms", |row| ms(row.tally().spans.uncorrected.quantile(0.5))),
-    ("u_p90_ms", |row| ms(row.tally().spans.uncorrected.quantile(0.9))),
-    ("u_p99_ms", |row| ms(row.tally().spans.uncorrected.quantile(0.99))),
-    ("u_p999_ms", |row| ms(row.tally().spans.uncorrected.quantile(0.999))),
-    ("u_max_ms", |row| ms(row.tally().spans.uncorrected.max())),
-    ("send_lag_p99_ms", |row| ms(row.tally().spans.send_lag.quantile(0.99))),
-    ("held", |row| row.tally().connections.held_end.into()),
-    ("opened", |row| row.tally().connections.opened.into()),
+    ("p50_ms", |row| row.second.corrected.p50.into()),
+    ("p90_ms", |row| row.second.corrected.p90.into()),
+    ("p99_ms", |row| row.second.corrected.p99.into()),
+    ("p999_ms", |row| row.second.corrected.p999.into()),
+    ("max_ms", |row| row.second.corrected.max.into()),
+    ("u_p50_ms", |row| row.second.uncorrected.p50.into()),
+    ("u_p90_ms", |row| row.second.uncorrected.p90.into()),
+    ("u_p99_ms", |row| row.second.uncorrected.p99.into()),
+    ("u_p999_ms", |row| row.second.uncorrected.p999.into()),
+    ("u_max_ms", |row| row.second.uncorrected.max.into()),
+    ("send_lag_p99_ms", |row| row.second.send_lag.p99.into()),
+    ("held", |row| row.second.held.into()),
+    ("opened", |row| row.second.opened.into()),
     ("failed", |row| row.tally().connections.failed.into()),
-    ("lost", |row| row.tally().lost().into()),
+    ("lost", |row| row.second.lost.into()),
     ("backlog", |row| row.tally().outstanding.last().copied().into()),
     ("bytes_in", |row| row.tally().bytes.received.into()),
     ("bytes_out", |row| row.tally().bytes.sent.into()),
@@ -66,10 +66,6 @@ const HOST_COLUMNS: [HostColumn; 8] = [
 ];
 /// A reading belongs to a second when it ended so long after the second's end, or before, at most.
 const READING_OFF_MAX: Nanos = Nanos::from_millis(600);
-
-fn ms(span: Option<Nanos>) -> Value {
-    span.map(Nanos::as_millis_f64).into()
-}
 
 /// Readings of the hosts, by name, in the order of their columns.
 struct Hosts(BTreeMap<String, Vec<HostRow>>);
@@ -130,6 +126,7 @@ pub(super) struct Table<'a> {
 pub(super) struct Row<'a> {
     table: &'a Table<'a>,
     line: &'a IntervalLine,
+    second: Second,
     place: Place,
 }
 
@@ -157,7 +154,8 @@ impl<'a> Table<'a> {
 
     fn row(&mut self, line: IntervalLine) -> Vec<Value> {
         let place = self.loads.place(&line);
-        let row = Row { table: self, line: &line, place };
+        let second = Second::of(&line.interval.tally);
+        let row = Row { table: self, line: &line, second, place };
         let cells = COLUMNS.iter().map(|(_, cell)| cell(&row));
         cells.chain(self.hosts.cells(place.began)).collect()
     }

@@ -9,6 +9,7 @@ use cadence::{BufferedUdpMetricSink, Counted, Gauged, StatsdClient};
 use plimsoll_model::Histogram;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::{Change, Metric, MetricKind, Series};
+use plimsoll_model::summary::ShortQuantiles;
 use plimsoll_model::tally::Tally;
 
 /// Sends to one address; UDP promises nothing, and what is lost is lost.
@@ -78,9 +79,9 @@ impl Statsd {
     }
 
     fn quantiles(&self, of: &str, histogram: &Histogram) {
-        for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
-            if let Some(value) = histogram.quantile(q) {
-                self.gauge(&format!("{of}.{name}_ms"), value.as_millis_f64());
+        for (name, ms) in ShortQuantiles::from(histogram).named() {
+            if let Some(ms) = ms {
+                self.gauge(&format!("{of}.{name}_ms"), ms);
             }
         }
     }

@@ -23,9 +23,11 @@ use crate::terminal::{answer_line, bounds_line, level_line, plateau_line, render
 
 mod holding;
 mod host;
+mod second;
 
 pub(crate) use holding::Holding;
 pub(crate) use host::{Host, HostRow};
+pub(crate) use second::Second;
 
 /// The state as of the last event.
 #[derive(Clone, Debug, Default)]

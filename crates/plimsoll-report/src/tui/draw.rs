@@ -16,9 +16,9 @@ use super::look::{Look, Panel};
 use super::scene::{
     Scene, around, beside, bold, dim, draw_help, draw_small, headed, is_small, listed, titled,
 };
-use super::state::{Point, State};
+use super::state::State;
 use super::watched::{count, percent, size};
-use crate::state::{Host, HostRow};
+use crate::state::{Host, HostRow, Second};
 use crate::terminal::layout::{bars, clean, ms, wrap};
 
 /// From so many columns last second and whole load stand side by side.
@@ -190,7 +190,7 @@ fn search(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
 /// A column for each of the last seconds.
 fn per_second(
     name: &str,
-    of: impl Fn(&Point) -> u64,
+    of: impl Fn(&Second) -> u64,
     state: &State,
     look: &Look,
     width: u16,

@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
-use plimsoll_model::summary::FullQuantiles;
-use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialMeasurement, TrialRecord, Verdict};
 use plimsoll_model::{ErrorClass, Nanos};
 
-use crate::state::{RunState, Said};
+use crate::state::{RunState, Said, Second};
 
 /// Seconds that the chart shows at most.
 const SECONDS_MAX: usize = 300;
@@ -50,7 +48,7 @@ pub struct Head {
 pub struct State {
     pub(super) head: Head,
     pub(super) run: RunState,
-    pub(super) seconds: VecDeque<Point>,
+    pub(super) seconds: VecDeque<Second>,
     pub(super) trials: VecDeque<TrialMark>,
     /// Duration of all trials.
     pub(super) tried: Nanos,
@@ -63,20 +61,6 @@ pub struct State {
     pub(super) stopping: bool,
     /// The answer to a key, and when it was given.
     pub(super) said: Option<(String, Nanos)>,
-}
-
-/// The figures of one second that charts show.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Point {
-    pub(super) offered: u64,
-    pub(super) ended: u64,
-    pub(super) corrected: FullQuantiles,
-    pub(super) uncorrected: FullQuantiles,
-    /// Connections at its end.
-    pub(super) held: u64,
-    /// Connections that became usable in it.
-    pub(super) opened: u64,
-    pub(super) lost: u64,
 }
 
 /// A trial that was judged.
@@ -116,19 +100,6 @@ impl State {
             Budget::Elapsed(budget) => (budget, elapsed.since(self.first_load.unwrap_or(elapsed))),
         };
         Some(budget.since(spent))
-    }
-
-    fn handle_second(&mut self, tally: &Tally) {
-        let point = Point {
-            offered: tally.scheduled,
-            ended: tally.ok + tally.errors_total(),
-            corrected: (&tally.spans.corrected).into(),
-            uncorrected: (&tally.spans.uncorrected).into(),
-            held: tally.connections.held_end,
-            opened: tally.connections.opened,
-            lost: tally.lost(),
-        };
-        push(&mut self.seconds, SECONDS_MAX, point);
     }
 
     fn handle_trial(&mut self, record: &TrialRecord) {
@@ -183,7 +154,9 @@ impl Tracker {
             Event::LoadStarted { .. } => {
                 state.first_load.get_or_insert(elapsed);
             }
-            Event::Interval(interval) => state.handle_second(&interval.tally),
+            Event::Interval(interval) => {
+                push(&mut state.seconds, SECONDS_MAX, Second::of(&interval.tally));
+            }
             Event::TrialEnded(record) => state.handle_trial(record),
             _ => {}
         }

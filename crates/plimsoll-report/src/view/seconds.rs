@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::{Histogram, Nanos};
 use serde::Serialize;
 
 use super::heat::{self, Cells};
 use super::number::{instant, short};
+use crate::state;
 
 /// Percentiles, milliseconds with four significant digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -26,9 +27,8 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    pub(super) fn of(histogram: &Histogram) -> Self {
-        let all = FullQuantiles::from(histogram).from_median();
-        let [p50, p90, p99, p999, max] = all.map(|value| value.and_then(short));
+    pub(super) fn of(all: FullQuantiles) -> Self {
+        let [p50, p90, p99, p999, max] = all.from_median().map(|value| value.and_then(short));
         Self { p50, p90, p99, p999, max }
     }
 }
@@ -137,7 +137,8 @@ impl Stretch {
             0 => None,
             seconds => short(ops as f64 / f64::from(seconds)),
         };
-        let send_lag = Quantiles::of(&tally.spans.send_lag);
+        let second = state::Second::of(tally);
+        let send_lag = second.send_lag;
         Second {
             t: instant(self.end_s),
             trial: self.trial,
@@ -152,14 +153,14 @@ impl Stretch {
                 .iter()
                 .map(|(class, ops)| (class.name(), ops))
                 .collect(),
-            held: tally.connections.held_end,
+            held: second.held,
             asked: self.asked,
-            opened: tally.connections.opened,
-            lost: tally.lost(),
+            opened: second.opened,
+            lost: second.lost,
             backlog: tally.outstanding.iter().copied().max().unwrap_or_default(),
-            corrected: Quantiles::of(&tally.spans.corrected),
-            uncorrected: Quantiles::of(&tally.spans.uncorrected),
-            send_lag: Lag { p99: send_lag.p99, max: send_lag.max },
+            corrected: Quantiles::of(second.corrected),
+            uncorrected: Quantiles::of(second.uncorrected),
+            send_lag: Lag { p99: send_lag.p99.and_then(short), max: send_lag.max.and_then(short) },
             heat: Some(HeatColumn {
                 corrected: heat::cells(&tally.spans.corrected),
                 uncorrected: heat::cells(&tally.spans.uncorrected),

@@ -70,7 +70,7 @@ impl TrialRow {
             seconds: instant(seconds),
             verdict: record.judgement.verdict,
             why: record.judgement.why(),
-            quantiles: Quantiles::of(corrected),
+            quantiles: Quantiles::of(corrected.into()),
             interval: interval(corrected, slo.and_then(Slo::latency).map_or(0.99, |(_, q, _)| q)),
             goodput: short(goodput),
             carried: short(measurement.carried_per_s()),
