@@ -13,6 +13,6 @@ mod summary;
 
 pub use limit::{LimitId, LimitKind, LimitUse, fullest_limits, limits};
 pub use metric::{Label, Metric, MetricKind};
-pub use reading::{Change, IDLE_MODES, Missing, Reading, Sample, Series};
+pub use reading::{Change, Missing, Reading, Sample, Series};
 pub use source::{EndStatus, Source, SourceKind, SourceState};
 pub use summary::{HostFigures, HostSpeed, HostSummary, SourceSummary};

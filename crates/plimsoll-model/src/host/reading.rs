@@ -137,7 +137,7 @@ pub struct Change<'a> {
 }
 
 /// The modes of [`Metric::CpuSeconds`] in which a CPU had nothing to run.
-pub const IDLE_MODES: [&str; 2] = ["idle", "iowait"];
+const IDLE_MODES: [&str; 2] = ["idle", "iowait"];
 
 impl<'a> Change<'a> {
     /// From `before` to `after`.

@@ -339,9 +339,13 @@ fn a_watched_host_is_drawn_before_its_second_reading_and_at_any_size() {
     let mut later = Reading { begin: at(2), end: at(2), ..Reading::default() };
     for cpu in 0..300 {
         let number = cpu.to_string();
-        let labels = [(Label::Cpu, number.as_str()), (Label::Mode, "user")];
-        many.add(Metric::CpuSeconds, &labels, 0.0);
-        later.add(Metric::CpuSeconds, &labels, f64::from(cpu) / 300.0);
+        for (mode, seconds) in
+            [("user", f64::from(cpu) / 300.0), ("idle", 1.0 - f64::from(cpu) / 300.0)]
+        {
+            let labels = [(Label::Cpu, number.as_str()), (Label::Mode, mode)];
+            many.add(Metric::CpuSeconds, &labels, 0.0);
+            later.add(Metric::CpuSeconds, &labels, seconds);
+        }
         let process = format!("process-{cpu}");
         let labels = [(Label::Process, process.as_str()), (Label::Role, "server")];
         later.add(Metric::ProcessInfo, &labels, 1.0);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::host::{Change, IDLE_MODES, Label, Metric};
+use plimsoll_model::host::{Change, Label, Metric};
 use plimsoll_model::units::grouped;
 
 use super::history::History;
@@ -53,20 +53,21 @@ pub(crate) fn rate_text(per_s: f64) -> String {
 
 /// Fraction of each CPU that was busy, and of it softirq and steal; sorted by CPU.
 pub(crate) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
-    let mut cpus = BTreeMap::new();
+    let cpu = |(name, busy): (&str, f64)| {
+        let number = name.parse().ok()?;
+        Some((number, Cpu { number, busy, ..Cpu::default() }))
+    };
+    let mut cpus: BTreeMap<u32, Cpu> = change.busy_cpus().into_iter().filter_map(cpu).collect();
     for (series, per_s) in change.rates(Metric::CpuSeconds, &[]) {
-        let Some(Ok(number)) = series.label(Label::Cpu).map(str::parse) else { continue };
-        let cpu = cpus.entry(number).or_insert_with(|| Cpu { number, ..Cpu::default() });
+        let number = series.label(Label::Cpu).and_then(|cpu| cpu.parse::<u32>().ok());
+        let Some(cpu) = number.and_then(|number| cpus.get_mut(&number)) else { continue };
         match series.label(Label::Mode) {
-            Some(mode) if IDLE_MODES.contains(&mode) => continue,
             Some("softirq") => cpu.softirq = per_s,
             Some("steal") => cpu.steal = per_s,
             _ => {}
         }
-        cpu.busy += per_s;
     }
-    // The kernel counts in ticks, which a reading may begin and end between.
-    cpus.into_values().map(|cpu| Cpu { busy: cpu.busy.min(1.0), ..cpu }).collect()
+    cpus.into_values().collect()
 }
 
 /// [`cpus`] in the last interval of `history`, with their speeds.
@@ -93,7 +94,7 @@ pub(crate) fn cpus_now(history: &History) -> Vec<Cpu> {
 pub(crate) struct Cpu {
     /// Number of the reading.
     pub(crate) number: u32,
-    /// Fraction of the time that was not idle, 0 to 1.
+    /// Fraction of the time that was not idle, 0 to 1, as in [`Change::busy_cpus`].
     pub(crate) busy: f64,
     /// Fraction in softirq.
     pub(crate) softirq: f64,

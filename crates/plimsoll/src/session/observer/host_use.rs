@@ -6,7 +6,7 @@ use std::path::Path;
 
 use plimsoll_lab::Isolated;
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Change, IDLE_MODES, Label, Metric, Reading};
+use plimsoll_model::host::{Change, Label, Metric, Reading};
 use plimsoll_model::observation::NetworkUse;
 use plimsoll_probe::{host, sampler};
 use plimsoll_sys::address;
@@ -105,18 +105,15 @@ impl<'a> HostUse<'a> {
         Change::new(&self.first.cpu, &self.last.cpu)
     }
 
-    /// Fractions of the CPU time that were not idle, and that the hypervisor gave to others, which is
-    /// not idle either; `None` when no tick has passed.
+    /// Fractions of the CPU time that were busy, and that the hypervisor gave to others, which is busy, too; `None` when
+    /// no tick has passed.
     pub(super) fn busy_and_stolen(&self) -> Option<(f64, f64)> {
         let cpu = self.cpu();
-        let total = cpu.grown(Metric::CpuSeconds, &[]).filter(|total| *total > 0.0)?;
-        let of = |wanted: &[&str]| {
-            let growth = cpu.growth(Metric::CpuSeconds, &[]);
-            let is_wanted = |mode: Option<&str>| mode.is_some_and(|mode| wanted.contains(&mode));
-            let grown = growth.filter(|(series, _)| is_wanted(series.label(Label::Mode)));
-            grown.map(|(_, grown)| grown).reduce(|all, one| all + one)
-        };
-        Some((1.0 - of(&IDLE_MODES)? / total, of(&["steal"])? / total))
+        cpu.grown(Metric::CpuSeconds, &[]).filter(|ticks| *ticks > 0.0)?;
+        let busy = cpu.busy_cpus();
+        let cpus = Some(busy.len()).filter(|cpus| *cpus > 0)? as f64;
+        let stolen = cpu.rate(Metric::CpuSeconds, &[(Label::Mode, "steal")])?;
+        Some((busy.into_iter().map(|(_, busy)| busy).sum::<f64>() / cpus, stolen / cpus))
     }
 
     /// Periods in which a control group of ours had used up its CPU time.
@@ -198,7 +195,7 @@ mod tests {
             (Metric::CpuSeconds, &mode("iowait"), 5.0),
             (Metric::CpuSeconds, &mode("user"), user),
             (Metric::CpuSeconds, &mode("steal"), steal),
-            (Metric::PressureSeconds, FULL, idle / 10.0),
+            (Metric::PressureSeconds, FULL, idle / 5.0),
         ])
     }
 
@@ -215,13 +212,15 @@ mod tests {
     }
 
     fn at(second: u64, cpu: Reading, networks: Vec<Reading>) -> HostReading {
-        HostReading { at: Nanos::from_secs(second), cpu, networks, throttled: Some(7 * second) }
+        let at = Nanos::from_secs(second);
+        let cpu = Reading { begin: at, end: at, ..cpu };
+        HostReading { at, cpu, networks, throttled: Some(7 * second) }
     }
 
     #[test]
     fn shares_are_of_the_time_between_two_looks() {
         let first = at(1, cpu(100.0, 50.0, 1.0), Vec::new());
-        let last = at(3, cpu(101.0, 52.0, 2.0), Vec::new());
+        let last = at(3, cpu(100.5, 51.0, 1.5), Vec::new());
         let seen = HostUse::new(&first, &last);
         assert_eq!(seen.busy_and_stolen(), Some((0.75, 0.25)));
         assert_eq!(HostUse::new(&first, &first).busy_and_stolen(), None);
