@@ -5,12 +5,10 @@ use std::path::Path;
 
 use plimsoll_fleet::ReadingSink;
 use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::host::EndStatus;
-use plimsoll_model::host::LimitUse;
+use plimsoll_model::host::{EndStatus, LimitUse, Role};
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::trial::Stopped;
 use plimsoll_probe::processes::end_status;
-use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits;
 use plimsoll_probe::server_timers;

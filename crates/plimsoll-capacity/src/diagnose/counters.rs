@@ -2,7 +2,7 @@
 
 use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Missing, Resource, ResourceKind};
-use plimsoll_model::host::{Label, Metric};
+use plimsoll_model::host::{Label, Metric, Role};
 
 use super::candidate::Candidate;
 use super::record::{Clients, During, Trial};
@@ -113,9 +113,7 @@ pub(super) fn refused(scene: &Scene<'_>) -> Option<Suspect> {
 
 /// nginx refuses with 503; a proxy answers that where it has no backend.
 fn is_nginx(scene: &Scene<'_>) -> bool {
-    let last = scene.after.last();
-    let mut servers = last.of(Metric::ProcessInfo, &[(Label::Role, "server")]);
-    servers.any(|one| {
+    scene.after.last().processes(Role::Server).any(|one| {
         one.series
             .label(Label::Process)
             .is_some_and(|name| name.starts_with(SutKind::Nginx.process()))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::host::{Change, Label, Metric, Reading};
+use plimsoll_model::host::{Change, Label, Metric, Reading, Role};
 use plimsoll_model::search::Axis;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, Verdict};
@@ -239,8 +239,8 @@ impl<'a> During<'a> {
     }
 
     /// Reports whether the host has a process of this role.
-    pub(super) fn has(&self, role: &str) -> bool {
-        self.last().of(Metric::ProcessInfo, &[(Label::Role, role)]).next().is_some()
+    pub(super) fn has(&self, role: Role) -> bool {
+        self.last().processes(role).next().is_some()
     }
 
     /// The earliest reading.

@@ -1,7 +1,7 @@
 //! The trials around the tipping point, and the causes that they suggest.
 
 use plimsoll_model::cause::{Cause, Evidence, EvidenceUnit, Grade, Missing, Projected, Resource};
-use plimsoll_model::host::{Label, Metric};
+use plimsoll_model::host::{Label, Metric, Role};
 
 use super::candidate::Candidate;
 use super::record::{During, Record, Trial};
@@ -50,7 +50,7 @@ impl Scene<'_> {
 
     /// It has a process of a server, or of one behind it.
     pub(super) fn serves(&self) -> bool {
-        self.after.has("server") || self.after.has("backend")
+        self.after.has(Role::Server) || self.after.has(Role::Backend)
     }
 
     /// Returns the mean of a gauge below the tipping point.

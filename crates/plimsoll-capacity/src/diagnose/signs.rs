@@ -2,7 +2,7 @@
 //! stops a server from outside, then its queues. Whoever is to drain a queue and cannot is the cause, not the queue.
 
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Missing, Resource, ResourceKind};
-use plimsoll_model::host::{Label, Metric, Sample};
+use plimsoll_model::host::{Label, Metric, Role, Sample};
 
 use super::candidate::Candidate;
 use super::record::{During, Record, Trial};
@@ -69,7 +69,7 @@ pub(super) fn is_filled_by_server(during: &During<'_>) -> bool {
 
 /// Reports whether programs that have nothing to do with the run keep CPUs busy, where all that belongs to it is known.
 pub(super) fn has_neighbour(during: &During<'_>, trial: &Trial<'_>) -> bool {
-    during.has("client") && of_others(during, trial) > OTHERS_MIN
+    during.has(Role::Client) && of_others(during, trial) > OTHERS_MIN
 }
 
 /// Returns the CPUs that no process of the run accounts for. The hosts of a laboratory share CPUs, and each lists its own
@@ -144,7 +144,7 @@ pub(super) fn first_of(
         after: *after,
     });
     let mut scenes: Vec<Scene<'_>> = scenes.collect();
-    scenes.sort_by_key(|scene| !scene.after.has("server"));
+    scenes.sort_by_key(|scene| !scene.after.has(Role::Server));
     signs.iter().find_map(|sign| scenes.iter().find_map(sign))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, Resource, ResourceKind};
-use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Sample};
+use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Role, Sample};
 use plimsoll_model::search::Axis;
 
 use super::record::During;
@@ -100,14 +100,14 @@ pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
         else {
             continue;
         };
-        if role == "client" {
+        if role == Role::Client.name() {
             continue;
         }
         let wanted = [(Label::Process, process)];
         let waits = grown(during, Metric::ProcessRunDelaySeconds, &wanted);
         for (thread, used) in grown(during, Metric::ProcessCpuSeconds, &wanted) {
             let waited = waits.iter().find(|(name, _)| *name == thread).map_or(0.0, |wait| wait.1);
-            let (process, is_server) = (process.to_owned(), role == "server");
+            let (process, is_server) = (process.to_owned(), role == Role::Server.name());
             all.push(ThreadUse { process, thread, is_server, used, waited });
         }
     }

@@ -4,7 +4,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Projected, Resource, ResourceKind};
-use plimsoll_model::host::{Label, Metric};
+use plimsoll_model::host::{Label, Metric, Role};
 use plimsoll_model::search::Axis;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::trial::Verdict;
@@ -82,7 +82,7 @@ pub(super) fn blocked(scene: &Scene<'_>) -> Option<Suspect> {
 
 /// Processes of the server and behind it.
 fn served_by(scene: &Scene<'_>) -> Vec<String> {
-    let is_ours = |role: Option<&str>| role == Some("client");
+    let is_ours = |role: Option<&str>| role == Some(Role::Client.name());
     let infos = scene.after.last().of(Metric::ProcessInfo, &[]);
     infos
         .filter(|info| !is_ours(info.series.label(Label::Role)))

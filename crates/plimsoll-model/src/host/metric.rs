@@ -225,3 +225,15 @@ catalogue! {
              sender's unit";
     }
 }
+
+named! {
+    /// The role of a process in a run: the value of [`Label::Role`].
+    pub enum Role {
+        /// It is the server under test, or one of its processes.
+        Server = "server",
+        /// It answers from behind the server.
+        Backend = "backend",
+        /// It makes the load.
+        Client = "client",
+    }
+}

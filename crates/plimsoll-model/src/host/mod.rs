@@ -12,7 +12,7 @@ mod source;
 mod summary;
 
 pub use limit::{LimitId, LimitKind, LimitUse, fullest_limits, limits};
-pub use metric::{Label, Metric, MetricKind};
+pub use metric::{Label, Metric, MetricKind, Role};
 pub use reading::{Change, Missing, Reading, Sample, Series};
 pub use source::{EndStatus, Source, SourceKind, SourceState};
 pub use summary::{HostFigures, HostSpeed, HostSummary, SourceSummary};

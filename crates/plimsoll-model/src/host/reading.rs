@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::metric::{Label, Metric, MetricKind};
+use super::metric::{Label, Metric, MetricKind, Role};
 use super::source::{Source, SourceState};
 use crate::Nanos;
 
@@ -121,6 +121,12 @@ impl Reading {
     /// The sum of `metric` over the series with the labels `wanted`; `None` without any.
     pub fn sum(&self, metric: Metric, wanted: &[(Label, &str)]) -> Option<f64> {
         self.of(metric, wanted).map(|sample| sample.value).reduce(|sum, value| sum + value)
+    }
+
+    /// The samples of [`Metric::ProcessInfo`] of the processes with `role`.
+    pub fn processes(&self, role: Role) -> impl Iterator<Item = &Sample> {
+        let all = self.of(Metric::ProcessInfo, &[]);
+        all.filter(move |info| info.series.label(Label::Role) == Some(role.name()))
     }
 
     fn value(&self, series: &Series) -> Option<f64> {

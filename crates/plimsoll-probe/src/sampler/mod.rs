@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Label, Metric, Reading, SourceKind};
+use plimsoll_model::host::{Label, Metric, Reading, Role, SourceKind};
 use plimsoll_sys::clock;
 
 use crate::memory::FileCaches;
@@ -27,7 +27,7 @@ mod scope;
 mod servers;
 mod sources;
 
-pub use scope::{Role, Scope, WatchedProcess};
+pub use scope::{Scope, WatchedProcess};
 
 /// Readings between two of what takes the kernel milliseconds: a process's Pss, for which it walks page tables, and
 /// the caches of files.

@@ -1,28 +1,9 @@
 //! The subjects of a reading.
 
+use plimsoll_model::host::Role;
+
 use crate::file;
 use crate::server_counters::CounterSource;
-
-/// The role of a process in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It is the server under test, or one of its processes.
-    Server,
-    /// It answers from behind the server.
-    Backend,
-    /// It makes the load.
-    Client,
-}
-
-impl Role {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Backend => "backend",
-            Self::Client => "client",
-        }
-    }
-}
 
 /// A process to read.
 #[derive(Clone, Debug, PartialEq, Eq)]

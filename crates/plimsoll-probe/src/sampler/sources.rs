@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{EndStatus, Reading, Source, SourceKind, SourceState};
+use plimsoll_model::host::{EndStatus, Reading, Role, Source, SourceKind, SourceState};
 use plimsoll_sys::process_handle::ProcessHandle;
 
-use super::scope::{Role, WatchedProcess};
+use super::scope::WatchedProcess;
 use crate::processes::end_status;
 
 /// Since when each source is missing that is.

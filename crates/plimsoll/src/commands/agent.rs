@@ -16,8 +16,9 @@ use plimsoll_fleet::{
     AgentCommand, Executor, FromAgent, ToAgent, agent, hosts, joined, relay, supervise,
 };
 use plimsoll_lab::SutHost;
+use plimsoll_model::host::Role;
 use plimsoll_model::plan::{LoadPlan, ServePlan};
-use plimsoll_probe::sampler::{Role, Scope};
+use plimsoll_probe::sampler::Scope;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::{clock, limits, memory, process, thread};
 

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use plimsoll_model::Nanos;
-use plimsoll_probe::sampler::{Role, Scope};
+use plimsoll_model::host::Role;
+use plimsoll_probe::sampler::Scope;
 use plimsoll_probe::server_counters::CounterSource;
 
 use super::publish::{PublishJob, listen_address};

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use plimsoll_fleet::{LoadAgents, ReadingSink};
 use plimsoll_lab::{HostView, WatchedServer};
-use plimsoll_model::host::Reading;
+use plimsoll_model::host::{Reading, Role};
 use plimsoll_probe::host::cpus_allowed;
-use plimsoll_probe::sampler::{Role, Sampler, Scope};
+use plimsoll_probe::sampler::{Sampler, Scope};
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_probe::yardstick::Totals;
 use plimsoll_report::archive::HostWriter;
@@ -241,8 +241,6 @@ pub(crate) fn scope(
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::host::{Label, Metric};
-
     use super::*;
 
     #[test]
@@ -271,7 +269,7 @@ mod tests {
     #[test]
     fn an_agent_reads_what_takes_part_at_the_time() {
         let (sender, readings) = mpsc::channel();
-        let of = |reading: &Reading| reading.sum(Metric::ProcessInfo, &[(Label::Role, "client")]);
+        let of = |reading: &Reading| reading.processes(Role::Client).count();
         let own = std::process::id();
         let recorder = Recorder::of_agent(
             move || scope([(own, Role::Client)], None),
@@ -282,6 +280,6 @@ mod tests {
         );
         drop(recorder.unwrap());
         let all: Vec<Reading> = readings.iter().collect();
-        assert!(all.len() >= 2 && all.iter().all(|reading| of(reading) == Some(1.0)), "{all:?}");
+        assert!(all.len() >= 2 && all.iter().all(|reading| of(reading) == 1), "{all:?}");
     }
 }

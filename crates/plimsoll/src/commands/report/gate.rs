@@ -5,7 +5,7 @@ use std::path::Path;
 use plimsoll_capacity::gate::{GateRun, RunSpeed, Stretches, judge};
 use plimsoll_model::Nanos;
 use plimsoll_model::gate::{Gate, GateResult, Incomparable};
-use plimsoll_model::host::{Change, Label, Metric, Reading};
+use plimsoll_model::host::{Change, Metric, Reading, Role};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_report::terminal::{GateLine, GateReport};
@@ -66,9 +66,7 @@ fn stretches((archive, summary): (&Archive, &Summary)) -> Result<Stretches, Repo
 /// Returns the speed of the host of the run's server; `None` if the yardstick did not run there.
 fn speed(archive: &Archive) -> Option<RunSpeed> {
     let hosts = causes::readings(&archive.dir);
-    let is_server = [(Label::Role, "server")];
-    let has_server =
-        |reading: &Reading| reading.of(Metric::ProcessInfo, &is_server).next().is_some();
+    let has_server = |reading: &Reading| reading.processes(Role::Server).next().is_some();
     let readings = hosts.values().find(|readings| readings.iter().any(has_server))?;
     let piece = |pair: &[Reading]| {
         let change = Change::new(&pair[0], &pair[1]);

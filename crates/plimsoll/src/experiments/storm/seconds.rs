@@ -3,7 +3,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldStep;
-use plimsoll_model::host::{Change, Label, Metric, Reading, Sample};
+use plimsoll_model::host::{Change, Label, Metric, Reading, Role, Sample};
 use plimsoll_model::storm::StormSecond;
 use plimsoll_model::tally::{Interval, Tally};
 
@@ -112,12 +112,11 @@ fn read(readings: &Readings, from: Nanos, to: Nanos) -> (Option<u64>, Option<f64
 
 /// CPU seconds per second of the server's processes; `None` on a host without any.
 fn server_cpu(before: &Reading, after: &Reading) -> Option<f64> {
-    let names = after.of(Metric::ProcessInfo, &[(Label::Role, "server")]);
     let used = |info: &Sample| {
         let wanted = [(Label::Process, info.series.label(Label::Process)?)];
         Change::new(before, after).rate(Metric::ProcessCpuSeconds, &wanted)
     };
-    names.filter_map(used).reduce(|sum, used| sum + used)
+    after.processes(Role::Server).filter_map(used).reduce(|sum, used| sum + used)
 }
 
 #[cfg(test)]

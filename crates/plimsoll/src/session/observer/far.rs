@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::host::{Reading, Role};
 use plimsoll_model::observation::{MemoryUse, NetworkUse, Observations, Scheduling};
 
 use super::host_use::{Carriers, HostReading, HostUse};
@@ -32,8 +32,7 @@ impl FarReadings {
     /// A host was read.
     pub(crate) fn add(&mut self, host: &str, reading: &Reading) {
         let within = |(begin, end)| reading.begin >= begin && reading.end <= end;
-        let makes_load =
-            reading.of(Metric::ProcessInfo, &[(Label::Role, "client")]).next().is_some();
+        let makes_load = reading.processes(Role::Client).next().is_some();
         if !makes_load || !self.span.is_some_and(within) {
             return;
         }
@@ -80,6 +79,8 @@ fn highest(one: Option<f64>, other: Option<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::host::{Label, Metric};
+
     use super::*;
 
     /// A host of one CPU, with so much idle time and so many segments sent again at this second.
