@@ -1,5 +1,14 @@
 //! The tipping point as far as the levels show it, and the level to try next between the bounds.
 
+use plimsoll_model::hold::ServerFailure;
+use plimsoll_model::trial::{Phase, Verdict};
+
+use super::level::JudgedLevel;
+use super::settings::ConnectionSettings;
+
+/// Losing this share of the held connections is a collapse, not a limit to narrow down.
+pub(super) const COLLAPSE: f64 = 0.5;
+
 /// The bounds so far; good < bad.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bounds {
@@ -11,12 +20,100 @@ pub(super) struct Bounds {
     kept: Option<u64>,
     /// The highest good level was all that the server had kept.
     is_full: bool,
+    votes: Votes,
+    /// The server has lost half of its connections; no further level is tried.
+    pub(super) collapse: Option<Collapse>,
+}
+
+/// Verdicts on one level, which is repeated if they are not enough.
+#[derive(Clone, Copy, Debug, Default)]
+struct Votes {
+    good: u32,
+    bad: u32,
+}
+
+/// The loss of half of the connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Collapse {
+    /// Connections at which the server failed.
+    pub(super) at: u64,
+    pub(super) why: ServerFailure,
+    /// The search was asked to continue until the server fails, and had held a level.
+    pub(super) is_sought: bool,
 }
 
 /// Share of the width that is tried above a server that is full.
 const ABOVE_FULL: f64 = 0.8;
 
 impl Bounds {
+    /// Returns the bounds that `levels` show.
+    pub(super) fn of(levels: &[JudgedLevel], settings: &ConnectionSettings) -> Self {
+        let mut bounds = Self::default();
+        for level in levels.iter().filter(|level| level.verdict() != Verdict::Invalid) {
+            match level.phase {
+                Phase::Confirm => bounds.handle_soak(level, settings),
+                Phase::Reramp => {}
+                _ => bounds.handle_level(level, settings),
+            }
+        }
+        bounds
+    }
+
+    fn handle_level(&mut self, level: &JudgedLevel, settings: &ConnectionSettings) {
+        let (target, answered) = (level.target, level.answered);
+        if self.has_collapsed(level) {
+            let (at, good) = (level.held_max, self.good().unwrap_or(0));
+            let is_sought = settings.push && good > 0;
+            // At no more connections than it held before, their number was not the cause.
+            if at > good || is_sought {
+                self.handle_collapse(at + 1);
+            }
+            let why = ServerFailure::Lost { count: level.lost, held: at };
+            self.collapse = Some(Collapse { at, why, is_sought });
+            return;
+        }
+        match level.verdict() {
+            Verdict::Good => self.votes.good += 1,
+            Verdict::Bad | Verdict::Invalid => self.votes.bad += 1,
+        }
+        let Votes { good, bad } = self.votes;
+        let is_good = (good > 0 && bad == 0) || good > 1;
+        // One slow moment of this host or of the server is no limit.
+        let is_doubtful = (level.only_goals || level.only_slow) && bad == 1;
+        if !is_good && (is_doubtful || (good, bad) == (1, 1)) {
+            return;
+        }
+        self.votes = Votes::default();
+        match is_good {
+            // Where a few may be missing, what was there counts.
+            true => self.handle_good(target, answered),
+            false => self.handle_bad(target, answered),
+        }
+    }
+
+    fn handle_soak(&mut self, level: &JudgedLevel, settings: &ConnectionSettings) {
+        self.votes = Votes::default();
+        if level.verdict() == Verdict::Good {
+            return;
+        }
+        self.handle_unconfirmed(level.target);
+        if self.has_collapsed(level) {
+            let why = ServerFailure::LostInSoak { count: level.lost, soak: settings.limits.soak };
+            self.collapse = Some(Collapse { at: level.target, why, is_sought: false });
+        }
+    }
+
+    fn has_collapsed(&self, level: &JudgedLevel) -> bool {
+        let before = level.held_before.max(self.good().unwrap_or(0));
+        let half = before as f64 * COLLAPSE;
+        before > 0 && level.answered as f64 <= half && level.lost as f64 >= half
+    }
+
+    /// Reports whether the last level needs another verdict.
+    pub(super) const fn is_undecided(&self) -> bool {
+        self.votes.good + self.votes.bad > 0
+    }
+
     /// The highest level that was held.
     pub(super) fn good(&self) -> Option<u64> {
         self.good.last().copied()

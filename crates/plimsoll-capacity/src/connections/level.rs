@@ -1,10 +1,11 @@
-//! One level of held connections: what was seen of it, and whether it is GOOD, BAD or INVALID.
+//! One level of held connections while it is tried, and its judgement: GOOD, BAD or INVALID.
 
 use plimsoll_model::hold::Swept;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Judgement, Level as Grade, Measure, Phase, TrialMeasurement, TrialRequest,
+    Check, CheckId, Judgement, Level as Grade, Measure, Phase, TrialMeasurement, TrialRecord,
+    TrialRequest, Verdict,
 };
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
@@ -38,9 +39,14 @@ pub(super) struct Level {
     pub(super) cut: Option<String>,
 }
 
-/// The judgement of a level, and the figures that decide the next one.
+/// A level after its end: its judgement, and the figures that decide the next one.
 #[derive(Clone, Debug)]
-pub(super) struct Judged {
+pub(super) struct JudgedLevel {
+    pub(super) phase: Phase,
+    /// Connections asked for.
+    pub(super) target: u64,
+    /// Connections held before the level began.
+    pub(super) held_before: u64,
     pub(super) judgement: Judgement,
     /// Connections that were held and answered in every sweep.
     pub(super) answered: u64,
@@ -51,10 +57,22 @@ pub(super) struct Judged {
     pub(super) only_slow: bool,
     /// This host ran out of something: trying again is of no use.
     pub(super) is_hard_limit: bool,
+    /// The resource of this host that ended the ramp.
+    pub(super) cut: Option<String>,
     /// Lost by the server, of those that were usable.
     pub(super) lost: u64,
     /// Most usable at once.
     pub(super) held_max: u64,
+    pub(super) ended: Nanos,
+    pub(super) took: Nanos,
+    /// Number of readings when the level ended.
+    pub(super) readings: usize,
+}
+
+impl JudgedLevel {
+    pub(super) const fn verdict(&self) -> Verdict {
+        self.judgement.verdict
+    }
 }
 
 impl Level {
@@ -105,14 +123,13 @@ impl Level {
         whole
     }
 
-    pub(super) fn measurement(&self, now: Nanos) -> TrialMeasurement {
-        TrialMeasurement {
-            observations: Observations { began: Some(self.began), ..Observations::default() },
-            ..TrialMeasurement::of(self.request, now.since(self.began), self.whole())
-        }
-    }
-
-    pub(super) fn judge(&self, settings: &ConnectionSettings) -> Judged {
+    /// Judges the level, which ends now; `readings` were made so far.
+    pub(super) fn judge(
+        &self,
+        settings: &ConnectionSettings,
+        now: Nanos,
+        readings: usize,
+    ) -> (JudgedLevel, TrialRecord) {
         let whole = self.whole();
         let answered = self.worst_sweep.map_or(0, |swept| swept.answered).min(self.target);
         let allowed = settings.missing_max(self.target);
@@ -128,15 +145,29 @@ impl Level {
         checks.extend(goals);
         let missing = self.target.saturating_sub(answered) as f64;
         let lost = lost_by_peer(&whole.failures.lost_held);
-        Judged {
+        let took = now.since(self.began);
+        let judged = JudgedLevel {
+            phase: self.request.phase,
+            target: self.target,
+            held_before: self.held_before,
             judgement: Judgement::of(checks, missing / self.target.max(1) as f64),
             answered,
             only_goals,
             only_slow: lost == 0 && only_timeouts(&whole),
             is_hard_limit,
+            cut: self.cut.clone(),
             lost,
             held_max: whole.connections.held_max.max(self.held_before),
-        }
+            ended: now,
+            took,
+            readings,
+        };
+        let measurement = TrialMeasurement {
+            observations: Observations { began: Some(self.began), ..Observations::default() },
+            ..TrialMeasurement::of(self.request, took, whole)
+        };
+        let judgement = judged.judgement.clone();
+        (judged, TrialRecord { measurement, judgement, further: Vec::new() })
     }
 
     /// Held, answered, lost, opened: of each at most `allowed` may be missing.
