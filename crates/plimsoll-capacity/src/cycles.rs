@@ -11,7 +11,7 @@ use plimsoll_model::cycles::{
 };
 use plimsoll_model::trial::Unit;
 
-use crate::stats::{mean, median, median_of, pair_slopes, slope_interval, sorted_slopes};
+use crate::stats::{MAD, mean, median, median_of, pair_slopes, slope_interval, sorted_slopes};
 
 /// Cycles of the shortest stretch that is judged: of four, even the lowest and the highest slope are an interval of less than 95 %.
 const STRETCH_MIN: usize = 5;
@@ -23,8 +23,6 @@ const BELOW_LINE: f64 = 3.0;
 const BEND: f64 = 1.5;
 /// ... and by this many standard errors of the difference.
 const BEND_ERRORS: f64 = 3.0;
-/// Standard deviations per median absolute deviation, of a normal distribution.
-const MAD: f64 = 1.482_6;
 /// Growth below this is none: a share of what a full server uses, and bytes (thread stacks
 /// and allocators of a server that keeps nothing still grew by 20 kB per cycle of 200 connections after eight cycles).
 const FLOOR: (f64, f64) = (0.001, 65_536.0);
@@ -57,11 +55,10 @@ pub fn judge_cycles(
         Some(memory) if limits.excludes_growth(memory, readings.len()) => CyclesVerdict::NoGrowth,
         Some(_) => CyclesVerdict::Undecided,
     };
-    let held: Vec<f64> = readings.iter().map(|cycle| cycle.held as f64).collect();
     CyclesSummary {
         count: readings.len() as u64,
         asked,
-        connections: if held.is_empty() { 0.0 } else { mean(&held) },
+        connections: mean(readings.iter().map(|cycle| cycle.held as f64)).unwrap_or(0.0),
         verdict,
         growth_bytes_per_cycle: memory.and_then(|series| series.growth),
         settled_from: memory.map_or(1, |series| series.settled_from),

@@ -59,7 +59,8 @@ impl Backlog {
             return None;
         }
         let group = samples.len().div_ceil(POINTS_MAX);
-        let points: Vec<f64> = samples.chunks_exact(group).map(mean).collect();
+        let of_group = |group: &[f64]| mean(group.iter().copied());
+        let points: Vec<f64> = samples.chunks_exact(group).filter_map(of_group).collect();
         let point_s = OUTSTANDING_SAMPLE.as_secs_f64() * group as f64;
         let span_s = OUTSTANDING_SAMPLE.as_secs_f64() * samples.len() as f64;
         let slope_per_s = theil_sen(&points) / point_s;
@@ -104,8 +105,8 @@ fn walk_sd(samples: &[f64]) -> f64 {
     let mut steps: Vec<f64> = steps.collect();
     steps.sort_by(f64::total_cmp);
     let usual = steps.get(BLIP_STEPS..steps.len().saturating_sub(BLIP_STEPS)).unwrap_or_default();
-    let mean = usual.iter().sum::<f64>() / usual.len().max(1) as f64;
-    let mut sizes: Vec<f64> = steps.iter().map(|step| (step - mean).abs()).collect();
+    let centre = mean(usual.iter().copied()).unwrap_or(0.0);
+    let mut sizes: Vec<f64> = steps.iter().map(|step| (step - centre).abs()).collect();
     sizes.sort_by(|a, b| b.total_cmp(a));
     let most = sizes.get(BLIP_STEPS).copied().unwrap_or_default();
     sizes.iter().map(|size| size.min(most).powi(2)).sum::<f64>().sqrt()

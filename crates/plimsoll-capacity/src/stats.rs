@@ -2,53 +2,24 @@
 
 use std::f64::consts::TAU;
 
+pub(crate) use plimsoll_model::stats::Z_975;
+pub use plimsoll_model::stats::{mean, median, median_of, upper_median};
+
 /// The 95th percentile of the standard normal distribution: one-sided 95 %, or the ends of an interval of 90 %.
 pub(crate) const Z_95: f64 = 1.645;
-/// The 97.5th percentile of the same: the ends of an interval of 95 %.
-pub(crate) const Z_975: f64 = 1.96;
-/// The 99.5th percentile of the same: a two-sided test at 1 %.
+/// The 99.5th percentile of the same distribution: a two-sided test at 1 %.
 pub(crate) const Z_995: f64 = 2.576;
 
+/// Standard error of the median over that of the mean, of a normal distribution.
+pub(crate) const MEDIAN_ERROR: f64 = 1.25;
+/// Standard deviations per median absolute deviation, of a normal distribution.
+pub(crate) const MAD: f64 = 1.482_6;
 /// Scale at which a logistic distribution is closest to the standard normal one.
 pub(crate) const LOGISTIC: f64 = 1.702;
 /// Nominal confidence of [`median_interval`].
 const CONFIDENCE: f64 = 0.95;
 /// Means from which on a Poisson variable is taken for a normal one.
 const POISSON_MEAN_MAX: f64 = 500.0;
-
-/// Returns the median of an ascending sample; `None` if it is empty. Of an even number of values it is the mean of the
-/// middle two.
-pub fn median(sorted: &[f64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        len if len % 2 == 1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
-    }
-}
-
-/// Returns the median of values in any order; `None` if there are none.
-///
-/// ```
-/// use plimsoll_capacity::stats::median_of;
-///
-/// assert_eq!(median_of([9.0, 1.0, 2.0]), Some(2.0));
-/// assert_eq!(median_of([4.0, 1.0, 2.0, 9.0]), Some(3.0));
-/// assert_eq!(median_of([]), None);
-/// ```
-pub fn median_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.into_iter().collect();
-    sorted.sort_by(f64::total_cmp);
-    median(&sorted)
-}
-
-/// Returns the median of values in any order, the upper of the middle two if their number is even, in linear time;
-/// `None` if there are none.
-pub fn upper_median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    let middle = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
-}
 
 /// Returns the first of ascending values, each with its weight, at which the weights add up to `least`.
 pub(crate) fn weighted_quantile(
@@ -70,11 +41,6 @@ pub(crate) fn log_sum(logs: &[f64]) -> f64 {
     if most == f64::NEG_INFINITY { most } else { most + sum.ln() }
 }
 
-/// Returns the arithmetic mean; NaN of no values.
-pub(crate) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 /// Returns the sum of the squared distances from `centre`.
 pub(crate) fn squares_around(centre: f64, values: &[f64]) -> f64 {
     values.iter().map(|value| (value - centre).powi(2)).sum()
@@ -82,7 +48,8 @@ pub(crate) fn squares_around(centre: f64, values: &[f64]) -> f64 {
 
 /// Returns the sample variance, with n - 1 degrees of freedom, of at least two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
-    squares_around(mean(values), values) / (values.len() - 1) as f64
+    let centre = mean(values.iter().copied()).unwrap_or_default();
+    squares_around(centre, values) / (values.len() - 1) as f64
 }
 
 /// Returns the slopes between all pairs of points whose `x` ascends, in no order. The median is the
@@ -191,20 +158,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[1.0, 2.0, 9.0]), Some(2.0));
-        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), Some(3.0));
-        assert_eq!((median_of([]), median_of([9.0, 1.0, 4.0, 2.0])), (None, Some(3.0)));
-    }
-
-    #[test]
-    fn upper_medians() {
-        assert_eq!((upper_median([]), upper_median([4.0, 9.0, 1.0, 2.0])), (None, Some(4.0)));
-        assert_eq!(upper_median([9.0, 1.0, 2.0]), Some(2.0));
-    }
-
-    #[test]
     fn slopes_resist_outliers() {
         let mut points: Vec<(f64, f64)> = (0..9).map(f64::from).map(|x| (x, 3.0 * x)).collect();
         points[4].1 = 500.0;
@@ -223,7 +176,7 @@ mod tests {
 
     #[test]
     fn variances_and_tails() {
-        assert_eq!((mean(&[1.0, 2.0, 6.0]), variance(&[1.0, 2.0, 6.0])), (3.0, 7.0));
+        assert_eq!(variance(&[1.0, 2.0, 6.0]), 7.0);
         assert!((binomial_at_least(2, 3, 0.25) - 0.15625).abs() < 1e-9);
         assert_eq!((binomial_at_least(0, 0, 0.25), binomial_at_least(4, 4, 1.0)), (1.0, 1.0));
         assert!((poisson_at_most(0, 1.0) - 0.3679).abs() < 1e-3);

@@ -11,6 +11,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::stats::Z_975;
 
 /// Values below this are not distinguished: a loopback round trip is ten times longer.
 const LOWEST_NS: u64 = 1_000;
@@ -64,14 +65,11 @@ pub struct QuantileStep {
     pub count: u64,
 }
 
-/// Half the width of a 95 % interval, in standard deviations.
-const DEVIATIONS: f64 = 1.96;
-
 /// The ranks, from 1, of the two of `count` independent values between which their distribution's quantile `q` lies
 /// with 95 %: `n q -+ 1.96 sqrt(n q (1 - q))`, the upper one further up. `None` without values.
 pub fn quantile_ranks(count: u64, q: f64) -> Option<(u64, u64)> {
     let n = count as f64;
-    let off = DEVIATIONS * (n * q * (1.0 - q)).sqrt();
+    let off = Z_975 * (n * q * (1.0 - q)).sqrt();
     let rank = |rank: f64| (rank.clamp(1.0, n.max(1.0))) as u64;
     (count > 0).then(|| (rank((n * q - off).floor()), rank((n * q + off).ceil() + 1.0)))
 }

@@ -46,6 +46,7 @@ pub mod sizing;
 pub mod slo;
 pub mod spans;
 pub mod starts;
+pub mod stats;
 pub mod storm;
 pub mod summary;
 pub mod sut;

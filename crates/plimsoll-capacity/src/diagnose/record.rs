@@ -9,6 +9,7 @@ use plimsoll_model::trial::{TrialRecord, Verdict};
 use plimsoll_model::{ErrorClass, Nanos, Rate, host};
 
 use crate::cliffs::retransmitted;
+use crate::stats;
 
 /// Readings that count of a level of held connections, the last ones.
 const HELD_READINGS: usize = 3;
@@ -255,23 +256,17 @@ impl<'a> During<'a> {
 
     /// The mean, over the readings, of the sum of all series of a gauge with `labels`.
     pub(super) fn mean(&self, metric: Metric, labels: &[(Label, &str)]) -> Option<f64> {
-        let sums: Vec<f64> =
-            self.readings.iter().filter_map(|reading| reading.sum(metric, labels)).collect();
-        (!sums.is_empty()).then(|| sums.iter().sum::<f64>() / sums.len() as f64)
+        stats::mean(self.readings.iter().filter_map(|reading| reading.sum(metric, labels)))
     }
 
     /// Every limit with its mean use, and its highest use.
     pub(super) fn limits(&self) -> Vec<(host::LimitUse, f64)> {
         let over_time = |limit: host::LimitUse| {
             let labels = limit.id.labels();
-            let uses: Vec<f64> = self
-                .readings
-                .iter()
-                .filter_map(|reading| reading.sum(Metric::LimitUsed, &labels))
-                .collect();
-            let mean = uses.iter().sum::<f64>() / uses.len() as f64;
-            let most = uses.iter().copied().fold(0.0, f64::max);
-            (host::LimitUse { used: mean, ..limit }, most)
+            let used = self.mean(Metric::LimitUsed, &labels).unwrap_or_default();
+            let uses = self.readings.iter().filter_map(|one| one.sum(Metric::LimitUsed, &labels));
+            let most = uses.fold(0.0, f64::max);
+            (host::LimitUse { used, ..limit }, most)
         };
         host::limits(self.last()).map(over_time).collect()
     }

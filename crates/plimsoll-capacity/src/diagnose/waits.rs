@@ -13,7 +13,7 @@ use super::record::Trial;
 use super::scene::{Moved, Scene, Suspect};
 use super::usage;
 use crate::pauses::begins;
-use crate::stats::median_of;
+use crate::stats::{mean, median_of};
 
 /// Threads that wait for the same in the mean, and over those below.
 const BLOCKED_MIN: f64 = 0.5;
@@ -110,7 +110,7 @@ fn spacings(trial: &Trial<'_>) -> Vec<f64> {
 fn period(spacings: &[f64]) -> Option<f64> {
     let shortest = spacings.iter().copied().reduce(f64::min)?;
     let once: Vec<f64> = spacings.iter().copied().filter(|one| *one < 1.5 * shortest).collect();
-    let period = once.iter().sum::<f64>() / once.len() as f64;
+    let period = mean(once.iter().copied())?;
     let periods: Vec<f64> = spacings.iter().map(|spacing| spacing / period).collect();
     let (counted, long): (Vec<f64>, Vec<f64>) =
         periods.iter().partition(|n| n.round() <= PERIODS_MAX);

@@ -49,9 +49,10 @@ impl RunSpeed {
         if logs.len() < SECONDS_MIN {
             return None;
         }
+        let log_piece = mean(logs.iter().copied())?;
         let count = logs.len() as f64;
         let error = (variance(&logs) / (count / STRETCH_S).max(1.0)).sqrt();
-        Some(Self { log_piece: mean(&logs), error })
+        Some(Self { log_piece, error })
     }
 }
 

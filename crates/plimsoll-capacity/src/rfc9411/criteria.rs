@@ -14,6 +14,7 @@ use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, TrialMeas
 
 use super::kpi::{Observed, transactions};
 use crate::losses::Losses;
+use crate::stats::mean;
 use crate::validity;
 use crate::verdict::{conclude, failed};
 
@@ -193,7 +194,7 @@ fn resets(tally: &Tally) -> Check {
 
 /// The largest distance of a sample from the mean, over the mean; and the mean.
 fn deviation(series: &[Sample], of: impl Fn(&Sample) -> f64) -> (f64, f64) {
-    let mean = series.iter().map(&of).sum::<f64>() / series.len().max(1) as f64;
+    let mean = mean(series.iter().map(&of)).unwrap_or(0.0);
     let most = series.iter().map(|sample| (of(sample) - mean).abs()).fold(0.0, f64::max);
     (if mean > 0.0 { most / mean } else { 0.0 }, mean)
 }

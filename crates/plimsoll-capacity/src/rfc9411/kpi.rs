@@ -3,6 +3,8 @@
 use plimsoll_model::rfc9411::{Kpis, Rates, Sample};
 use plimsoll_model::tally::{Interval, Tally};
 
+use crate::stats::mean;
+
 /// The status that a transaction must have; redirects do not count.
 const STATUS_OK: u16 = 200;
 
@@ -48,10 +50,8 @@ pub(super) fn transactions(tally: &Tally) -> u64 {
 
 fn sample(tally: &Tally, second: u32, held: bool) -> Sample {
     let open = &tally.outstanding;
-    let concurrent = match held || open.is_empty() {
-        true => tally.connections.held_end as f64,
-        false => open.iter().map(|ops| f64::from(*ops)).sum::<f64>() / open.len() as f64,
-    };
+    let in_flight = mean(open.iter().map(|ops| f64::from(*ops))).filter(|_| !held);
+    let concurrent = in_flight.unwrap_or(tally.connections.held_end as f64);
     let kpis = kpis(tally, concurrent, 1.0);
     Sample {
         second,

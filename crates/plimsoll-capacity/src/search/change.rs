@@ -43,7 +43,7 @@ pub(crate) struct Reading {
 /// Returns the error of a reading: service times may be random. A standard deviation.
 pub(crate) fn reading_sd(readings: &[Reading]) -> f64 {
     let each = readings.iter().map(|r| 1.0 / r.count.max(1.0));
-    READING_SD.hypot((each.sum::<f64>() / readings.len().max(1) as f64).sqrt())
+    READING_SD.hypot(mean(each).unwrap_or(0.0).sqrt())
 }
 
 /// The meaning of the last readings of a level.
@@ -84,7 +84,8 @@ struct Segment {
 
 impl Segment {
     fn of(values: &[f64]) -> Self {
-        Self { count: values.len() as f64, squares: squares_around(mean(values), values) }
+        let centre = mean(values.iter().copied()).unwrap_or_default();
+        Self { count: values.len() as f64, squares: squares_around(centre, values) }
     }
 
     fn log_likelihood(&self, sd: f64) -> f64 {

@@ -6,7 +6,7 @@ use plimsoll_model::trial::{Disturbed, Phase, TrialMeasurement, TrialRequest, Ve
 use plimsoll_model::{Nanos, Rate};
 
 use crate::losses::{Context, Unloaded};
-use crate::stats::median_of;
+use crate::stats::{median_of, upper_median};
 
 use super::periodic::Periodic;
 use super::rare::{Bad, BadOps};
@@ -313,10 +313,9 @@ impl Evidence {
     /// The typical rate of good answers at `load` (the Conditional Throughput of RFC 9971 for a
     /// goal that half of the trials have to meet).
     pub(crate) fn conditional_throughput(&self, load: Rate) -> Option<Rate> {
-        let mut losses: Vec<f64> = self.at(load.get()).map(|trial| trial.loss_ratio).collect();
-        losses.sort_by(f64::total_cmp);
-        let typical = losses.get(losses.len().checked_sub(1)? / 2)?;
-        Rate::per_second(load.get() * (1.0 - typical))
+        let load = load.get();
+        let rates = self.at(load).map(|trial| load * (1.0 - trial.loss_ratio));
+        upper_median(rates).and_then(Rate::per_second)
     }
 }
 

@@ -4,7 +4,7 @@
 use plimsoll_model::Nanos;
 
 use crate::stability::GROWTH_OPS_MIN;
-use crate::stats::{Z_95, median_of, squares_around};
+use crate::stats::{MEDIAN_ERROR, Z_95, median_of, squares_around};
 
 use super::change::{Drift, Reading, drift, reading_sd};
 use super::evidence::Evidence;
@@ -190,7 +190,8 @@ fn sample(
     {
         // They differ because the speed does, and not as runs do.
         let count = sample.readings.len() as f64;
-        sample.level_sd = 1.25 * squares_around(middle, &sample.readings).sqrt() / count;
+        let spread = squares_around(middle, &sample.readings).sqrt();
+        sample.level_sd = MEDIAN_ERROR * spread / count;
         sample.readings = vec![middle];
     }
     sample

@@ -16,7 +16,8 @@
 //! of [`LAPSES`]. The posterior is laid out on a grid that zooms in on where its weight is.
 
 use crate::stats::{
-    LOGISTIC, log_sum, median_of, normal_density as density, normal_share, weighted_quantile,
+    LOGISTIC, MEDIAN_ERROR, log_sum, median_of, normal_density as density, normal_share,
+    weighted_quantile,
 };
 
 /// Shares of trials that are BAD whatever the load, and their prior weights.
@@ -205,9 +206,9 @@ impl Readings {
                     .sum();
             }
         }
-        // A median is a little less certain than a mean.
         let count = readings.len() as f64;
-        let level_sd = |index| LEVEL_SD.hypot(*level_sd).hypot(1.25 * sd_at(index) / count.sqrt());
+        let of_median = |index| MEDIAN_ERROR * sd_at(index) / count.sqrt();
+        let level_sd = |index| LEVEL_SD.hypot(*level_sd).hypot(of_median(index));
         Self { middle, level_sd: std::array::from_fn(level_sd), spread }
     }
 

@@ -12,6 +12,7 @@ use plimsoll_model::Nanos;
 use super::likelihood::{MIXED, Mixture};
 use super::second::{Second, readings};
 use super::trials::Trial;
+use crate::stats::upper_median;
 
 /// Fewer seconds say nothing of how they differ.
 const SECONDS_MIN: usize = 6;
@@ -50,10 +51,10 @@ impl Speeds {
         let log = |second: &Second| second.ok.ln() - level(second.at_s);
         let readings: Vec<Second> = readings(seconds, trials).collect();
         let mut sorted: Vec<f64> = readings.iter().map(log).collect();
-        sorted.sort_by(f64::total_cmp);
         let steady = Self { run, ..Self::default() };
-        let Some(usual) = sorted.get(sorted.len() / 2).copied() else { return steady };
+        let Some(usual) = upper_median(sorted.iter().copied()) else { return steady };
         sorted.retain(|log| *log > usual + PAUSE.ln());
+        sorted.sort_by(f64::total_cmp);
         let depth = usual - sorted[sorted.len() / 10];
         if sorted.len() < SECONDS_MIN || depth < VARIED_MIN {
             return steady;

@@ -61,7 +61,7 @@ pub(super) fn littles_law(subject: &Subject<'_>) -> Option<Check> {
         return None;
     }
     let count = samples.len() as f64;
-    let seen = mean(&samples);
+    let seen = mean(samples.iter().copied())?;
     let variance = squares_around(seen, &samples) / count;
     let chance = LITTLE_ERRORS * (variance / (count / 3.0)).sqrt();
     let latency_s = tally.spans.corrected.mean()?.as_secs_f64();

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::metric::{Label, Metric};
 use super::reading::{Change, Reading};
 use super::source::{EndStatus, Source, SourceKind, SourceState};
+use crate::stats::mean;
 use crate::{Histogram, Nanos};
 
 /// One host over a whole run. What was not read is `None`.
@@ -154,11 +155,6 @@ fn yardstick_us(change: Change<'_>) -> Option<f64> {
         let cpu = [(Label::Cpu, series.label(Label::Cpu)?)];
         Some(1e6 * change.grown(Metric::YardstickSeconds, &cpu)? / pieces)
     }))
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    (count > 0.0).then(|| sum / count)
 }
 
 impl HostSummary {

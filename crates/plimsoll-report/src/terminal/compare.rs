@@ -3,6 +3,7 @@
 use plimsoll_model::compare::{
     Arm, BlockSummary, CompareSummary, Difference, MeasuredSummary, Metric, RoundSummary,
 };
+use plimsoll_model::stats::upper_median;
 use plimsoll_model::summary::Summary;
 
 use super::layout::{Page, Tone, clean, counted, ms, per_s, span};
@@ -82,9 +83,7 @@ pub(super) fn facts(page: &mut Page, compare: &CompareSummary) {
 
 /// The median of how long threads of the servers waited for a CPU.
 fn waited(compare: &CompareSummary) -> Option<f64> {
-    let mut waited: Vec<f64> = compare.blocks.iter().filter_map(|block| block.sut_waited).collect();
-    waited.sort_by(f64::total_cmp);
-    waited.get(waited.len() / 2).copied()
+    upper_median(compare.blocks.iter().filter_map(|block| block.sut_waited))
 }
 
 /// The figures beside the one that decides.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::host::{Change, Label, Metric};
+use plimsoll_model::stats::upper_median;
 use plimsoll_model::units::grouped;
 
 use super::history::History;
@@ -81,9 +82,7 @@ pub(crate) fn cpus_now(history: &History) -> Vec<Cpu> {
             let pieces = change.grown(Metric::YardstickPieces, &labels).filter(|n| *n > 0.0)?;
             Some(change.grown(Metric::YardstickSeconds, &labels)? / pieces)
         };
-        let mut all: Vec<f64> = history.changes().filter_map(took).collect();
-        all.sort_by(f64::total_cmp);
-        let median = all.get(all.len() / 2).copied();
+        let median = upper_median(history.changes().filter_map(took));
         cpu.speed = median.zip(took(change)).map(|(median, now)| median / now);
     }
     cpus

@@ -1,6 +1,7 @@
 //! One line for one interval, where no page can be drawn.
 
 use plimsoll_model::host::{Metric, fullest_limits};
+use plimsoll_model::stats::mean;
 use plimsoll_model::units::grouped;
 
 use super::events::{busiest_thread, cpus_now, events, rate_text, traffic};
@@ -37,8 +38,7 @@ pub fn line(history: &History, unix_s: u64) -> Option<String> {
         }
     }
     let cpus = cpus_now(history);
-    if !cpus.is_empty() {
-        let mean = cpus.iter().map(|cpu| cpu.busy).sum::<f64>() / cpus.len() as f64;
+    if let Some(mean) = mean(cpus.iter().map(|cpu| cpu.busy)) {
         let most = cpus.iter().map(|cpu| cpu.busy).fold(0.0, f64::max);
         let slowest = cpus.iter().filter_map(|cpu| cpu.speed).reduce(f64::min);
         let speed = slowest.map_or_else(String::new, |speed| {
