@@ -98,8 +98,8 @@ pub enum LabError {
     NoPort(io::Error),
     /// The directory for temporary files has a name that no configuration can hold.
     #[error(
-        "{}: a path with {character:?} cannot be written in a configuration of HAProxy or nginx; name \
-         another directory in TMPDIR",
+        "{}: a path with {character:?} cannot be written in a configuration of {program}; name another \
+         directory in TMPDIR",
         path.display()
     )]
     Unwritable {
@@ -107,6 +107,8 @@ pub enum LabError {
         path: PathBuf,
         /// The character in its name.
         character: char,
+        /// The proxy.
+        program: &'static str,
     },
     /// No directory for files of a check can be created.
     #[error("cannot create a directory for temporary files: {0}; name another place in TMPDIR")]

@@ -35,7 +35,7 @@ impl FarSut {
         let mut notes = servers.take_notes();
         let own = plan.own_servers(&[]);
         let (mut backends, mut backend_timers) = (Vec::new(), Vec::new());
-        if !plan.sut.kind.is_embedded() {
+        if plan.sut.description().is_proxy() {
             backends = start_backends(plan, far, at, &own, &mut servers)?;
             backend_timers = own.timers(Owner::Backend, "backend");
             notes.push(place_of(backends.len(), far, &servers));

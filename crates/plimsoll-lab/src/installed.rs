@@ -9,7 +9,7 @@ use plimsoll_tune::proxy::{Dialect, Version};
 use crate::error::{LabError, Result};
 use crate::program;
 use crate::program::CheckError;
-use crate::sut::{Proxy, proxy, write};
+use crate::sut::{Proxy, describe, write};
 
 /// A proxy that is installed on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Installed {
             Some(path) => LabError::NoProgram(path.to_owned()),
             None => LabError::NotThere(name),
         })?;
-        let version_text = description(dialect)?.version(&path)?;
+        let version_text = proxy(dialect)?.version(&path)?;
         let foreign =
             || CheckError::NoVersion { program: path.clone(), output: version_text.clone() };
         let version = languages::version(&version_text).ok_or_else(foreign)?;
@@ -46,12 +46,12 @@ impl Installed {
 
     /// `true` if this build of it reports statistics.
     pub fn has_statistics(&self) -> bool {
-        proxy(self.dialect.kind).is_some_and(|proxy| proxy.has_statistics(&self.path))
+        proxy(self.dialect).is_ok_and(|proxy| proxy.has_statistics(&self.path))
     }
 
     /// `true` if this build of it speaks HTTP/2.
     pub fn has_http2(&self) -> bool {
-        proxy(self.dialect.kind).is_some_and(|proxy| proxy.has_http2(&self.path))
+        proxy(self.dialect).is_ok_and(|proxy| proxy.has_http2(&self.path))
     }
 
     /// Lets the program itself check a configuration.
@@ -59,12 +59,12 @@ impl Installed {
         let scratch = ScratchDir::new("plimsoll-tune").map_err(LabError::Scratch)?;
         let config = scratch.path().join(format!("{}.cfg", self.dialect.kind));
         write(&config, text)?;
-        Ok(description(self.dialect)?.check(&self.path, &config)?)
+        Ok(proxy(self.dialect)?.check(&self.path, &config)?)
     }
 }
 
-fn description(dialect: &Dialect) -> Result<&'static dyn Proxy> {
-    proxy(dialect.kind).ok_or_else(|| LabError::NotThere(dialect.kind.name()))
+fn proxy(dialect: &Dialect) -> Result<&'static dyn Proxy> {
+    describe(dialect.kind).proxy.ok_or_else(|| LabError::NotThere(dialect.kind.name()))
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("config");
         fs::write(&config, text).unwrap();
-        let argv = description(installed.dialect).unwrap().check_argv(&installed.path, &config);
+        let argv = proxy(installed.dialect).unwrap().check_argv(&installed.path, &config);
         let output = program::run(Path::new(&argv[0]), &argv[1..]).unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let is_warning = |line: &&str| line.to_lowercase().contains("[warn");

@@ -118,9 +118,10 @@ impl Laboratory {
         let (mut backends, mut backend_timers) = (None, Vec::new());
         // Before the SUT, whose configuration names their addresses.
         let host = at.isolated.as_ref().map(|hosts| hosts.backends.clone());
-        if let Some(path) = plan.mosquitto.as_deref().filter(|_| !plan.sut.kind.is_embedded()) {
+        let is_proxy = plan.sut.description().is_proxy();
+        if let Some(path) = plan.mosquitto.as_deref().filter(|_| is_proxy) {
             backends = Some(Backends::Mosquitto(Mosquitto::start(path, plan, host.as_ref())?));
-        } else if !plan.sut.kind.is_embedded() {
+        } else if is_proxy {
             let cpus = plan.placement.as_ref().map_or(&[][..], |placement| &placement.backends);
             let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
             let each_ends = plan.settings.backends_end;
@@ -151,7 +152,7 @@ impl Laboratory {
                 "clients, SUT and backends run at nice {nice}, before other work on this host"
             ));
         }
-        if plan.sut_is_default && plan.sut.kind.is_embedded() {
+        if plan.sut_is_default && !is_proxy {
             notes.push(NO_HAPROXY.to_owned());
         }
         notes.extend(more);
@@ -236,8 +237,8 @@ impl WatchedServer for Laboratory {
 }
 
 /// Returns the owner of timers that the requests ask of `plimsoll serve`.
-const fn answering(plan: &LabPlan) -> Owner {
-    if plan.sut.kind.is_embedded() { Owner::Sut } else { Owner::Backend }
+fn answering(plan: &LabPlan) -> Owner {
+    if plan.sut.description().is_proxy() { Owner::Backend } else { Owner::Sut }
 }
 
 /// The delay that the requests ask of `plimsoll serve`.

@@ -49,6 +49,6 @@ pub use placement::Placement;
 pub use plan::{FarHosts, LabPlan};
 pub use program::CheckError;
 pub use settings::{ProxyConfiguration, SutSettings};
-pub use sut::{Sut, carries_tcp, keeps_privileges};
+pub use sut::{Description, Sut, describe};
 pub use sut_host::SutHost;
 pub use watched::{HostView, NamedServer, ServerEnd, WatchedServer, processes_of};

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use plimsoll_fleet::hosts::LoadHosts;
+use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Spoken, TlsState};
 use plimsoll_model::target::Protocol;
-use plimsoll_model::{Nanos, SutKind};
 
 use crate::controls::Ways;
 use crate::own_servers::{OwnServers, TIMEOUT};
@@ -97,20 +97,18 @@ impl LabPlan {
         if self.far.is_some() {
             return Ways::default();
         }
-        if self.sut.kind.is_embedded() {
-            return Ways { processes: true, link: is_isolated, ..Ways::default() };
-        }
-        let backends = u32::try_from(self.backend_ports()).unwrap_or(u32::MAX);
+        let sut = self.sut.description();
+        let backends = if sut.is_proxy() { self.backend_ports() } else { 0 };
+        let backends = u32::try_from(backends).unwrap_or(u32::MAX);
         let is_tuned = matches!(self.settings.configuration, ProxyConfiguration::Tuned(_));
-        let drains = self.sut.kind == SutKind::Haproxy && !is_tuned;
         Ways {
             processes: true,
-            reload: true,
-            restart: true,
+            reload: sut.reloads(),
+            restart: sut.is_proxy(),
             backends: if self.mosquitto.is_none() { backends } else { 0 },
-            drained: if drains { backends } else { 0 },
+            drained: if sut.drains && !is_tuned { backends } else { 0 },
             link: is_isolated,
-            certificate: self.tls,
+            certificate: sut.reloads() && self.tls,
         }
     }
 
@@ -184,6 +182,22 @@ mod tests {
         // A SUT that has CPUs of its own is one process, or is refused for its descriptors.
         let pinned = LabPlan { placement: Some(Placement::default()), ..plan(1_000_000) };
         assert_eq!(pinned.processes(9_964), 1);
+    }
+
+    #[test]
+    fn a_kind_is_disturbed_in_the_ways_of_its_description() {
+        let ways = |kind, tls| {
+            LabPlan { backends: 4, tls, ..LabPlan::new(Sut::elsewhere(kind)) }.ways(false)
+        };
+        for kind in SutKind::proxies() {
+            let proxy = ways(kind, true);
+            assert!(proxy.reload && proxy.restart && proxy.certificate, "{kind}");
+            assert!(ways(kind, false).reload && !ways(kind, false).certificate, "{kind}");
+            let drained = if kind == SutKind::Haproxy { 4 } else { 0 };
+            assert_eq!((proxy.backends, proxy.drained), (4, drained), "{kind}");
+        }
+        let own = Ways { processes: true, ..Ways::default() };
+        assert_eq!(ways(SutKind::Embedded, true), own);
     }
 
     #[test]

@@ -8,12 +8,10 @@ use std::time::Duration;
 use plimsoll_fleet::message::{SupervisorPlan, SutStarted};
 use plimsoll_fleet::{AgentCommand, ServerGroup, Supervisor};
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::Owner;
 use plimsoll_model::host::LimitUse;
-use plimsoll_model::plan::{Identity, Listener};
+use plimsoll_model::plan::Identity;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
-use plimsoll_sys::{limits, private_dir};
-use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
+use plimsoll_sys::private_dir;
 use plimsoll_tune::proxy::unwritable;
 
 use crate::address::SutAddress;
@@ -22,11 +20,10 @@ use crate::controls::{Controls, Drain, Programs};
 use crate::error::{LabError, Result};
 use crate::isolated::on_host;
 use crate::log_receiver::LogReceiver;
-use crate::own_servers::OwnServers;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
 use crate::proxy_plan::ProxyPlan;
 use crate::settings::ProxyConfiguration;
-use crate::sut::{Prepared, Proxy, proxy, several, write};
+use crate::sut::{Prepared, Proxy, own, write};
 use crate::watched::{ServerEnd, Statistics, WatchedServer};
 
 /// Every timer of a proxy is longer than the longest wait by this, so that none fires while
@@ -54,31 +51,12 @@ impl RunningSut {
         at: &SutAddress,
         backends: Vec<SocketAddr>,
     ) -> Result<Self> {
-        match proxy(plan.sut.kind) {
-            Some(proxy) => Self::start_proxy(proxy, plan, at, backends),
-            None => Self::start_embedded(plan, at),
+        if let Some(proxy) = plan.sut.description().proxy {
+            return Self::start_proxy(proxy, plan, at, backends);
         }
-    }
-
-    fn start_embedded(plan: &LabPlan, at: &SutAddress) -> Result<Self> {
-        let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
-        let own = OwnServers {
-            processes: plan.processes(fit),
-            tls_state: plan.tls_state,
-            host: at.isolated.as_ref().map(|hosts| hosts.sut.clone()),
-            ..plan.own_servers(plan.sut_cpus())
-        };
-        let listener = Listener { address: at.listen, tls: plan.tls, spoken: plan.spoken() };
-        let servers = own.start_at(vec![listener], Some(at.identity.clone()))?;
-        let name = several(own.processes, "plimsoll serve (embedded)");
-        let timers = own.timers(Owner::Sut, "plimsoll serve");
-        Ok(Self {
-            started: SutStarted { name, notes: Vec::new(), timers },
-            controls: Controls::of_processes(servers.pids()),
-            own: Some(servers),
-            statistics: None,
-            _log: None,
-        })
+        let (servers, started) = own::start(plan, at)?;
+        let controls = Controls::of_processes(servers.pids());
+        Ok(Self { started, controls, own: Some(servers), statistics: None, _log: None })
     }
 
     fn start_proxy(
@@ -89,7 +67,8 @@ impl RunningSut {
     ) -> Result<Self> {
         let scratch = private_dir::unused_path(&format!("plimsoll-lab-{}", at.listen.port()));
         if let Some(character) = unwritable(&scratch) {
-            return Err(LabError::Unwritable { path: scratch, character });
+            let program = plan.sut.kind.title();
+            return Err(LabError::Unwritable { path: scratch, character, program });
         }
         let keep = plan.keep_config;
         let supervised = SupervisorPlan {
@@ -145,10 +124,13 @@ impl RunningSut {
         if keep {
             notes.push(format!("the generated configuration is kept in {}", scratch.display()));
         }
+        let way = plan.sut.description().reload;
         let programs = Programs {
             session: supervisor.pid(),
             supervisor: Arc::new(Mutex::new(supervisor)),
-            reload: plan.settings.reloads.then(|| proxy.reload(&plan.sut.program, &scratch)),
+            reload: way
+                .filter(|_| plan.settings.reloads)
+                .map(|way| way(&plan.sut.program, &scratch)),
         };
         let drain = Drain { sockets, servers: behind, drained: AtomicU32::new(0) };
         let controls = Controls {

@@ -47,14 +47,9 @@ impl SutKind {
         Self::ALL.into_iter().find(|kind| name.starts_with(kind.process()))
     }
 
-    /// `true` if plimsoll's own server is the SUT, with nothing behind it.
-    pub const fn is_embedded(self) -> bool {
-        matches!(self, Self::Embedded)
-    }
-
     /// Returns the kinds that are installed programs, with servers behind them.
     pub fn proxies() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|kind| !kind.is_embedded())
+        Self::ALL.into_iter().filter(|kind| *kind != Self::Embedded)
     }
 }
 
@@ -64,7 +59,7 @@ impl fmt::Display for SutKind {
     }
 }
 
-read_by_name!(SutKind: "a kind of server: embedded, haproxy, nginx or caddy");
+read_by_name!(SutKind: "a kind of server that a laboratory can start");
 
 #[cfg(test)]
 mod tests {
@@ -79,6 +74,6 @@ mod tests {
         assert_eq!(SutKind::of_process("nginx-2"), Some(SutKind::Nginx));
         assert_eq!(SutKind::of_process("python"), None);
         assert!("HAProxy".parse::<SutKind>().is_err());
-        assert!(SutKind::proxies().all(|kind| !kind.is_embedded()));
+        assert!(SutKind::proxies().eq(SutKind::ALL[1..].iter().copied()));
     }
 }

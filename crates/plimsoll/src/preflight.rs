@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use plimsoll_lab::keeps_privileges;
+use plimsoll_lab::describe;
 use plimsoll_model::SutKind;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
@@ -48,9 +48,10 @@ impl Server {
         match self {
             Self::Elsewhere => None,
             Self::Running => Some(Part { processes: Processes::Running, ..serve }),
-            Self::Laboratory(SutKind::Embedded) => Some(serve),
             Self::Laboratory(kind) => {
-                Some(Part { is_privileged: keeps_privileges(*kind), ..proxy })
+                let kind = describe(*kind);
+                let part = if kind.is_proxy() { proxy } else { serve };
+                Some(Part { is_privileged: kind.keeps_privileges, ..part })
             }
         }
     }

@@ -12,7 +12,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_tune::proxy;
 use serde_json::{Value, json};
 
-use super::proxy::{Prepared, Proxy, check_descriptors, write};
+use super::{Description, Prepared, Proxy, check_descriptors, write};
 use crate::controls::Reload;
 use crate::error::Result;
 use crate::plan::LabPlan;
@@ -26,19 +26,13 @@ const OWN_DESCRIPTORS: u64 = 128;
 /// The file of its configuration, in the scratch directory.
 const CONFIG: &str = "caddy.json";
 
+pub(super) static DESCRIPTION: Description =
+    Description { proxy: Some(&Caddy), reload: Some(reload), ..Description::PROXY };
+
 /// Caddy.
-pub(crate) struct Caddy;
+struct Caddy;
 
 impl Proxy for Caddy {
-    /// One process goes on: the new configuration takes its listeners over, and idle connections of the old one are closed.
-    fn reload(&self, program: &Path, scratch: &Path) -> Reload {
-        let mut argv = argv(program, "reload", &scratch.join(CONFIG), &[]);
-        // It may be the same configuration.
-        argv.extend(["--force", "--address"].map(str::to_owned));
-        argv.push(admin(scratch));
-        Reload::Command(argv)
-    }
-
     fn package(&self) -> &'static str {
         "caddy"
     }
@@ -96,6 +90,15 @@ impl Proxy for Caddy {
             sockets: Vec::new(),
         })
     }
+}
+
+/// One process goes on: the new configuration takes its listeners over, and idle connections of the old one are closed.
+fn reload(program: &Path, scratch: &Path) -> Reload {
+    let mut argv = argv(program, "reload", &scratch.join(CONFIG), &[]);
+    // It may be the same configuration.
+    argv.extend(["--force", "--address"].map(str::to_owned));
+    argv.push(admin(scratch));
+    Reload::Command(argv)
 }
 
 /// File descriptors that a process with this plan needs, an upper bound.

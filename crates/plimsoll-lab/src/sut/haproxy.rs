@@ -13,7 +13,7 @@ use plimsoll_sys::limits;
 use plimsoll_sys::process::Signal;
 use plimsoll_tune::proxy::{self, HAPROXY, Version};
 
-use super::proxy::{Prepared, Proxy, check_descriptors, several, write};
+use super::{Description, Prepared, Proxy, check_descriptors, several, write};
 use crate::controls::Reload;
 use crate::error::Result;
 use crate::plan::LabPlan;
@@ -35,24 +35,25 @@ const TLS_SESSIONS_OF_MANY: u32 = 1_000;
 /// The default of `fd-hard-limit` in HAProxy 3.0 and later.
 const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 
+pub(super) static DESCRIPTION: Description = Description {
+    proxy: Some(&Haproxy),
+    reload: Some(|_, _| Reload::Signal(Signal::USR2)),
+    drains: true,
+    carries_tcp: true,
+    options: &["tune.*"],
+    ..Description::PROXY
+};
+
 /// HAProxy.
-pub(crate) struct Haproxy;
+struct Haproxy;
 
 impl Proxy for Haproxy {
-    fn reload(&self, _program: &Path, _scratch: &Path) -> Reload {
-        Reload::Signal(Signal::USR2)
-    }
-
     fn package(&self) -> &'static str {
         "haproxy"
     }
 
     fn version(&self, program: &Path) -> Result<String, CheckError> {
         program::version(program, "-v", "roxy version ")
-    }
-
-    fn carries_tcp(&self) -> bool {
-        true
     }
 
     fn logs_to_socket(&self) -> bool {

@@ -1,54 +1,54 @@
-//! The systems under test (SUT), with one module per installed program.
+//! The systems under test (SUT), with one module per kind of server.
 //!
-//! A module describes its program by one [`Proxy`]: its package, its version, its configuration, and what it can do.
-//! [`proxy()`] is the only table of them.
+//! A module has the [`Description`] of its kind: what a laboratory may expect of it and, for an installed program, the
+//! [`Proxy`] that finds, configures and checks it. [`describe`] is the only table of them.
 
 mod caddy;
+mod description;
 mod haproxy;
 mod nginx;
+pub(crate) mod own;
 mod proxy;
 mod subject;
 
-use std::path::Path;
-
 use plimsoll_model::SutKind;
 
-use crate::error::{LabError, Result};
-use crate::program;
+pub use description::Description;
 pub(crate) use proxy::{Prepared, Proxy, check_descriptors, several, write};
 pub use subject::Sut;
 
-impl Sut {
-    /// Finds the named program of this kind, or the installed one.
-    pub fn find(kind: SutKind, named: Option<&Path>) -> Result<Self> {
-        let Some(proxy) = proxy(kind) else { return Ok(Self::embedded()) };
-        let missing = LabError::NotInstalled { program: kind.name(), package: proxy.package() };
-        let program = program::find(kind.name(), named).ok_or(missing)?;
-        Ok(Self { kind, program })
-    }
-
-    /// Returns HAProxy if it is installed, else plimsoll's own server.
-    pub fn installed() -> Self {
-        Self::find(SutKind::Haproxy, None).unwrap_or_else(|_| Self::embedded())
-    }
-}
-
-/// Returns the description of an installed program; `None` for plimsoll's own server.
-pub(crate) fn proxy(kind: SutKind) -> Option<&'static dyn Proxy> {
+/// Returns the description of a kind of server.
+pub fn describe(kind: SutKind) -> &'static Description {
     match kind {
-        SutKind::Embedded => None,
-        SutKind::Haproxy => Some(&haproxy::Haproxy),
-        SutKind::Nginx => Some(&nginx::Nginx),
-        SutKind::Caddy => Some(&caddy::Caddy),
+        SutKind::Embedded => &own::DESCRIPTION,
+        SutKind::Haproxy => &haproxy::DESCRIPTION,
+        SutKind::Nginx => &nginx::DESCRIPTION,
+        SutKind::Caddy => &caddy::DESCRIPTION,
     }
 }
 
-/// Reports whether a server of this kind carries any protocol over TCP, not only HTTP and WebSocket.
-pub fn carries_tcp(kind: SutKind) -> bool {
-    proxy(kind).is_none_or(Proxy::carries_tcp)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Reports whether the processes of this kind keep the privileges that they are started with.
-pub fn keeps_privileges(kind: SutKind) -> bool {
-    proxy(kind).is_none_or(Proxy::keeps_privileges)
+    #[test]
+    fn every_kind_but_our_own_is_an_installed_program() {
+        for kind in SutKind::ALL {
+            let is_proxy = SutKind::proxies().any(|proxy| proxy == kind);
+            assert_eq!(describe(kind).is_proxy(), is_proxy, "{kind}");
+        }
+    }
+
+    #[test]
+    fn options_are_names_or_begin_like_one() {
+        let has = |kind, option| describe(kind).has_option(option);
+        for option in ["tune.bufsize", "tune.h2.max-frame-size", "tune.ssl_x"] {
+            assert!(has(SutKind::Haproxy, option) && !has(SutKind::Nginx, option), "{option}");
+        }
+        for option in ["tune.", "tune", "tune.bufsize 1", "tune.X", "gzip", "tune.*"] {
+            assert!(!has(SutKind::Haproxy, option), "{option}");
+        }
+        assert!(has(SutKind::Nginx, "gzip") && !has(SutKind::Nginx, "gzip_static"));
+        assert!(!has(SutKind::Caddy, "gzip"));
+    }
 }

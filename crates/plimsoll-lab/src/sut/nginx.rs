@@ -13,7 +13,7 @@ use plimsoll_sys::limits;
 use plimsoll_sys::process::Signal;
 use plimsoll_tune::proxy::{self, DEBIAN_WORKER_CONNECTIONS, NGINX, Version};
 
-use super::proxy::{Prepared, Proxy, check_descriptors, write};
+use super::{Description, Prepared, Proxy, check_descriptors, write};
 use crate::controls::Reload;
 use crate::error::Result;
 use crate::plan::{LabPlan, PROCESSES_MAX};
@@ -25,25 +25,26 @@ use crate::settings::ProxyConfiguration;
 /// The longest path of a Unix socket that HAProxy accepts; nginx's is a little longer.
 const SOCKET_PATH_BYTES_MAX: usize = 97;
 
+pub(super) static DESCRIPTION: Description = Description {
+    proxy: Some(&Nginx),
+    reload: Some(|_, _| Reload::Signal(Signal::HUP)),
+    // Workers of a privileged master become `nobody`.
+    keeps_privileges: false,
+    // Directives of its block `http`.
+    options: &["ssl_buffer_size", "proxy_buffer_size", "proxy_buffering", "sendfile", "gzip"],
+    ..Description::PROXY
+};
+
 /// nginx.
-pub(crate) struct Nginx;
+struct Nginx;
 
 impl Proxy for Nginx {
-    fn reload(&self, _program: &Path, _scratch: &Path) -> Reload {
-        Reload::Signal(Signal::HUP)
-    }
-
     fn package(&self) -> &'static str {
         "nginx-light"
     }
 
     fn version(&self, program: &Path) -> Result<String, CheckError> {
         program::version(program, "-v", "nginx version: nginx/")
-    }
-
-    /// Workers of a privileged master become `nobody`.
-    fn keeps_privileges(&self) -> bool {
-        false
     }
 
     fn shares_port(&self, configuration: &ProxyConfiguration) -> bool {

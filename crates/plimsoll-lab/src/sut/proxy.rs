@@ -9,7 +9,6 @@ use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::{limits, output_file};
 
-use crate::controls::Reload;
 use crate::error::{LabError, Result};
 use crate::plan::LabPlan;
 use crate::program;
@@ -21,9 +20,6 @@ use crate::settings::ProxyConfiguration;
 pub(crate) trait Proxy: Sync {
     /// Debian's package.
     fn package(&self) -> &'static str;
-
-    /// Returns the way in which `program` reloads its configuration in `scratch`, where the plan's settings let it.
-    fn reload(&self, program: &Path, scratch: &Path) -> Reload;
 
     /// Returns the version as the program writes it: `2.6.12-1+deb12u4`.
     fn version(&self, program: &Path) -> Result<String, CheckError>;
@@ -50,16 +46,6 @@ pub(crate) trait Proxy: Sync {
 
     /// Writes and checks the configurations of `plan`, and returns the processes to start.
     fn prepare(&self, program: &Path, lab: &LabPlan, plan: ProxyPlan) -> Result<Prepared>;
-
-    /// `true` if it passes on any bytes, not only HTTP and WebSocket.
-    fn carries_tcp(&self) -> bool {
-        false
-    }
-
-    /// `true` if its processes keep the privileges that they are started with.
-    fn keeps_privileges(&self) -> bool {
-        true
-    }
 
     /// `true` if it listens with `SO_REUSEPORT`.
     fn shares_port(&self, _configuration: &ProxyConfiguration) -> bool {

@@ -1,9 +1,12 @@
 //! The program under test.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_model::SutKind;
-use plimsoll_tls::KeyKind;
+
+use super::{Description, describe};
+use crate::error::{LabError, Result};
+use crate::program;
 
 /// The server under test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +28,21 @@ impl Sut {
         Self { kind, program: kind.name().into() }
     }
 
-    /// Returns the key of the certificate of a SUT whose rate is searched.
-    ///
-    /// Our own server costs what our own client costs, request for request (6.7 us each over TLS,
-    /// see docs/journal), so that on one core each the client would be the limit. An RSA handshake
-    /// costs the server twice what it costs the client; proxies need no such help.
-    pub const fn key_kind(&self) -> KeyKind {
-        if self.kind.is_embedded() { KeyKind::Rsa2048 } else { KeyKind::EcdsaP256 }
+    /// Finds the named program of this kind, or the installed one.
+    pub fn find(kind: SutKind, named: Option<&Path>) -> Result<Self> {
+        let Some(proxy) = describe(kind).proxy else { return Ok(Self::embedded()) };
+        let missing = LabError::NotInstalled { program: kind.name(), package: proxy.package() };
+        let program = program::find(kind.name(), named).ok_or(missing)?;
+        Ok(Self { kind, program })
+    }
+
+    /// Returns HAProxy if it is installed, else plimsoll's own server.
+    pub fn installed() -> Self {
+        Self::find(SutKind::Haproxy, None).unwrap_or_else(|_| Self::embedded())
+    }
+
+    /// Returns the description of its kind.
+    pub fn description(&self) -> &'static Description {
+        describe(self.kind)
     }
 }

@@ -167,11 +167,11 @@ impl Bench<'_> {
 
 /// The key of the SUT's certificate. A hold measures what held connections cost, whatever their
 /// handshakes did.
-const fn key_kind(flags: &LabExperiment, sut: &Sut) -> KeyKind {
+fn key_kind(flags: &LabExperiment, sut: &Sut) -> KeyKind {
     match flags {
         LabExperiment::Connections(_) | LabExperiment::Storm(_) | LabExperiment::Hold(_) => {
             KeyKind::EcdsaP256
         }
-        _ => sut.key_kind(),
+        _ => sut.description().key_kind(),
     }
 }

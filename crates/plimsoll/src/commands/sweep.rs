@@ -8,6 +8,7 @@ use super::lab;
 use crate::exit::Result;
 use crate::experiments::sizing::{Sized, SizingExperiment};
 use crate::flags::SweepFlags;
+use crate::flags::programs::kinds;
 use crate::plan::Inputs;
 use crate::plan::lab::check_near;
 use crate::plan::sizing::{SizedValue, build};
@@ -56,11 +57,12 @@ pub(super) fn plan(
 ) -> Result<lab::Planned> {
     check_near(value.experiment.hosts(), "lab sweep")?;
     let planned = lab::Planned::of(&value.experiment, &value.variation, isolation, inputs)?;
-    if value.variation.of.is_none_or(|of| of.has(planned.plan.sut.kind)) {
-        return Ok(planned);
+    if let Some(of) = &value.variation.of {
+        refuse_if!(!of.contains(&planned.plan.sut.kind);
+            "{} is a setting of another program than the laboratory's", value.name;
+            "name --sut {} after --", kinds(of.iter().copied()));
     }
-    refuse!("{} is a setting of another program than the laboratory's", value.name;
-        "name --sut haproxy or --sut nginx after --")
+    Ok(planned)
 }
 
 /// Starts the laboratory of one value.

@@ -20,6 +20,7 @@ use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::tui::Budget;
 use plimsoll_sys::affinity::usable_cpus;
+use plimsoll_tls::KeyKind;
 
 use super::laboratory::pin_clients;
 use super::path::{PathWatch, network_limited};
@@ -85,7 +86,7 @@ impl LabExperiment for RateExperiment {
         self.job.load.target_name.clone_from(&lab.name);
         pin_clients(&mut self.job.load.plan, lab_plan);
         let mut notes = Vec::new();
-        if lab_plan.sut.kind.is_embedded() && renew_connections(&mut self.job.load) {
+        if lab_plan.sut.description().costs_as_client && renew_connections(&mut self.job.load) {
             notes.push(format!(
                 "each connection is replaced after {EMBEDDED_REQUESTS_PER_CONNECTION} requests, \
                  with a full handshake (RSA-2048); otherwise the embedded server would need as \
@@ -93,7 +94,10 @@ impl LabExperiment for RateExperiment {
             ));
         }
         if self.job.search.axis == Axis::Handshakes {
-            let key = if lab_plan.sut.kind.is_embedded() { "RSA-2048" } else { "ECDSA P-256" };
+            let key = match lab_plan.sut.description().key_kind() {
+                KeyKind::Rsa2048 => "RSA-2048",
+                KeyKind::EcdsaP256 => "ECDSA P-256",
+            };
             notes.push(format!(
                 "each operation is one handshake with an {key} certificate; no request is sent"
             ));

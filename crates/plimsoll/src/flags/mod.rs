@@ -49,7 +49,7 @@ pub(crate) mod hosts;
 pub(crate) mod k8s;
 mod load;
 pub(crate) mod mqtt;
-mod programs;
+pub(crate) mod programs;
 pub(crate) mod publish;
 #[cfg(test)]
 mod reference;

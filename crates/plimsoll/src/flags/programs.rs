@@ -17,6 +17,11 @@ pub(crate) struct SutFlags {
     pub(crate) programs: Vec<(SutKind, PathBuf)>,
 }
 
+/// Returns kinds of server as texts list values of `--sut`: `haproxy or nginx`.
+pub(crate) fn kinds(of: impl IntoIterator<Item = SutKind>) -> String {
+    listed(of.into_iter().map(|kind| kind.name().to_owned()).collect())
+}
+
 impl FromArgMatches for SutFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let named = |kind: SutKind| Some((kind, matches.get_one::<PathBuf>(kind.name())?.clone()));
@@ -42,7 +47,7 @@ impl Args for SutFlags {
             )
             .help(format!(
                 "Server to test: {} [default: haproxy if installed, else embedded]",
-                listed(SutKind::ALL.map(|kind| kind.name().to_owned()).to_vec())
+                kinds(SutKind::ALL)
             ));
         let program = |kind: SutKind| {
             Arg::new(kind.name())

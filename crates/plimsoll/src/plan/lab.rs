@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use plimsoll_fleet::hosts::{HostName, LoadHosts, fold};
-use plimsoll_lab::{LabPlan, Placement, Sut, carries_tcp};
+use plimsoll_lab::{LabPlan, Placement, Sut, describe};
 use plimsoll_model::SutKind;
 use plimsoll_model::plan::Trust;
 use plimsoll_model::target::Protocol;
@@ -14,6 +14,7 @@ use super::Inputs;
 use crate::exit::Result;
 use crate::flags::experiments::HostFlags;
 use crate::flags::hosts::SUT_PORT;
+use crate::flags::programs::kinds;
 use crate::flags::shared::RequestFlags;
 use crate::flags::values::{BrokerFlag, IsolateFlag, ProtocolFlag};
 
@@ -72,12 +73,12 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs) -> Result<Hosts> {
         ProtocolFlag::Mqtt => Protocol::Mqtt,
         ProtocolFlag::Tcp => Protocol::Script,
     };
-    refuse_if!(!protocol.has_headers() && !carries_tcp(sut.kind);
+    refuse_if!(!protocol.has_headers() && !sut.description().carries_tcp;
         "{} is an HTTP proxy here, and --protocol mqtt and tcp need one of TCP", sut.kind.title();
-        "use --sut haproxy, or --sut embedded");
+        "use --sut {}", kinds(SutKind::ALL.into_iter().filter(|kind| describe(*kind).carries_tcp)));
     let mosquitto = match flags.broker {
         BrokerFlag::Embedded => None,
-        BrokerFlag::Mosquitto if protocol != Protocol::Mqtt || sut.kind.is_embedded() => {
+        BrokerFlag::Mosquitto if protocol != Protocol::Mqtt || !sut.description().is_proxy() => {
             refuse!("--broker mosquitto is behind a proxy that passes MQTT on";
                 "use --protocol mqtt --sut haproxy; a broker alone is loaded by its URL: find rate mqtt://HOST");
         }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use plimsoll_capacity::compare::ROUNDS_DEFAULT;
-use plimsoll_lab::SutSettings;
+use plimsoll_lab::{SutSettings, describe};
 use plimsoll_model::target::REDACTED;
 use plimsoll_model::units::parse_size;
 use plimsoll_model::{Nanos, SutKind};
@@ -27,15 +27,9 @@ const ROUNDS_NEEDED: u64 = 9;
 /// Starting servers.
 const BEFORE: Nanos = Nanos::from_secs(15);
 
-/// Every key but HAProxy's `tune.*`, as complaints list them.
-const KEYS: &str = "sut, sut-cpus, backends, tls, key, resume, keep-alive, connections, size, logging, \
-                    threads, tune.*, ssl_buffer_size, proxy_buffer_size, proxy_buffering, sendfile, gzip";
-/// Directives of nginx's block `http`.
-const NGINX_OPTIONS: [&str; 5] =
-    ["ssl_buffer_size", "proxy_buffer_size", "proxy_buffering", "sendfile", "gzip"];
-
-/// The prefix of HAProxy's settings.
-const TUNE: &str = "tune.";
+/// Every key but the settings of one kind of server.
+const KEYS: &str =
+    "sut, sut-cpus, backends, tls, key, resume, keep-alive, connections, size, logging, threads";
 /// Every value of a key that is not a number.
 const WORDS: &str =
     "on off auto full fair none restricted listener connection ecdsa-p256 rsa2048 mosquitto";
@@ -45,18 +39,21 @@ const NUMBER_BYTES_MAX: usize = 20;
 /// Returns a `--vary` as it may be archived: `tls=on,off`. The names of a sweep's rows hold no other values either.
 pub(crate) fn vary_shown(text: &str) -> Option<String> {
     let (key, values) = axis(text).ok()?;
-    let is_key = KEYS.split(", ").any(|known| known == key) || is_tune(key);
+    let is_key = KEYS.split(", ").any(|known| known == key) || !with_option(key).is_empty();
     let shown =
         |value: &&str| if is_value(value) { (*value).to_owned() } else { REDACTED.to_owned() };
     is_key.then(|| format!("{key}={}", values.iter().map(shown).collect::<Vec<_>>().join(",")))
 }
 
-/// Reports whether `key` is spelt as a setting of HAProxy, which knows all of them: a name that is none of its settings
-/// starts no laboratory.
-fn is_tune(key: &str) -> bool {
-    let is_letter =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte);
-    key.strip_prefix(TUNE).is_some_and(|name| !name.is_empty() && name.bytes().all(is_letter))
+/// Returns every key, as complaints list them.
+fn keys() -> String {
+    let options = SutKind::ALL.into_iter().flat_map(|kind| describe(kind).options);
+    options.fold(KEYS.to_owned(), |keys, option| format!("{keys}, {option}"))
+}
+
+/// Returns the kinds of server that have the setting `key`.
+fn with_option(key: &str) -> Vec<SutKind> {
+    SutKind::ALL.into_iter().filter(|kind| describe(*kind).has_option(key)).collect()
 }
 
 /// Reports whether `value` is one that a setting may have: a number, with a unit or without, or a word of a fixed set.
@@ -83,27 +80,8 @@ pub(crate) struct Variation {
     pub(crate) sut_cpus: Option<usize>,
     /// Other settings.
     pub(crate) settings: SutSettings,
-    /// The servers that have these settings.
-    pub(crate) of: Option<SettingOf>,
-}
-
-/// The servers that have a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SettingOf {
-    /// Every installed proxy.
-    Proxy,
-    /// The servers of one kind.
-    Kind(SutKind),
-}
-
-impl SettingOf {
-    /// `true` if a server of `kind` has the setting.
-    pub(crate) fn has(self, kind: SutKind) -> bool {
-        match self {
-            Self::Proxy => !kind.is_embedded(),
-            Self::Kind(one) => one == kind,
-        }
-    }
+    /// The kinds of server that have these settings; `None` for all.
+    pub(crate) of: Option<Vec<SutKind>>,
 }
 
 /// One laboratory of a sweep.
@@ -169,7 +147,7 @@ pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs) -> Result<SizingJob> {
 
 /// `KEY=V1,V2`.
 fn axis(text: &str) -> Result<(&str, Vec<&str>)> {
-    let refuse = || usage!("--vary {text:?} is not KEY=V1,V2"; "the keys are {KEYS}");
+    let refuse = || usage!("--vary {text:?} is not KEY=V1,V2"; "the keys are {}", keys());
     let (key, values) = text.split_once('=').ok_or_else(refuse)?;
     let values: Vec<&str> = values.split(',').map(str::trim).collect();
     if key.is_empty() || values.iter().any(|value| value.is_empty()) {
@@ -268,23 +246,24 @@ fn apply(key: &str, value: &str, args: &mut Vec<String>, variation: &mut Variati
         }
         "logging" => {
             variation.settings.logs = switch()?;
-            variation.of.get_or_insert(SettingOf::Proxy);
+            variation.of.get_or_insert_with(|| SutKind::proxies().collect());
         }
         "threads" => {
             variation.settings.threads = Some(count(64)?);
-            variation.of.get_or_insert(SettingOf::Proxy);
+            variation.of.get_or_insert_with(|| SutKind::proxies().collect());
         }
-        _ if is_tune(key) || NGINX_OPTIONS.contains(&key) => {
+        _ => {
+            let kinds = with_option(key);
+            refuse_if!(kinds.is_empty();
+                "--vary {key}: there is no such key"; "the keys are {}", keys());
             if !is_value(value) {
                 let expected =
                     "a number such as 16384, 16k or 5s, or a word such as on, off or auto";
                 return Err(refuse(expected));
             }
             variation.settings.options.push(format!("{key} {value}"));
-            let kind = if is_tune(key) { SutKind::Haproxy } else { SutKind::Nginx };
-            variation.of = Some(SettingOf::Kind(kind));
+            variation.of = Some(kinds);
         }
-        _ => refuse!("--vary {key}: there is no such key"; "the keys are {KEYS}"),
     }
     Ok(())
 }
@@ -321,7 +300,7 @@ mod tests {
     #[test]
     fn no_key_has_a_value_that_could_be_a_secret() {
         const SECRET: &str = "hunter2-sesame";
-        for key in KEYS.replace("tune.*", "tune.bufsize").split(", ") {
+        for key in keys().replace("tune.*", "tune.bufsize").split(", ") {
             let vary = format!("{key}=1,{SECRET}");
             assert!(built(&["--vary", &vary]).is_err(), "{vary}");
             assert_eq!(vary_shown(&vary), Some(format!("{key}=1,{REDACTED}")));
