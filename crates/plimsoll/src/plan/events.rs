@@ -1,9 +1,11 @@
 //! Events of a load: their flags, checked against what its server allows.
 
-use plimsoll_lab::Ways;
+use plimsoll_lab::{Description, Ways, describe};
+use plimsoll_model::SutKind;
 use plimsoll_model::disruption::{Disruption, DisruptionKind};
 
 use crate::exit::Result;
+use crate::flags::programs::kinds;
 use crate::flags::shared::EventFlags;
 
 impl EventFlags {
@@ -37,45 +39,59 @@ impl EventFlags {
     }
 
     /// Returns whether an event is possible, what it needs, and what would allow it.
-    fn needs(&self, kind: &DisruptionKind, ways: &Ways) -> (bool, &'static str, &'static str) {
+    fn needs(&self, kind: &DisruptionKind, ways: &Ways) -> (bool, &'static str, String) {
+        let proxies = |is: fn(&Description) -> bool| {
+            kinds(SutKind::proxies().filter(|kind| is(describe(*kind))))
+        };
+        let in_laboratory = |proxies: String, else_for: &str| {
+            format!(
+                "use lab hold with --sut {proxies}; for {else_for}, give --event 'script:COMMAND@WHEN'"
+            )
+        };
         match kind {
             DisruptionKind::Reload => (
                 ways.reload || self.on_reload.is_some(),
                 "a way to reload this server",
-                "give --on-reload COMMAND, such as --on-reload 'systemctl reload haproxy'; in a laboratory, \
-                 HAProxy and nginx reload by themselves",
+                format!(
+                    "give --on-reload COMMAND, such as --on-reload 'systemctl reload haproxy', or use \
+                     lab hold with --sut {}",
+                    proxies(Description::reloads)
+                ),
             ),
             DisruptionKind::Certificate => (
                 ways.certificate,
                 "a server of a laboratory that reloads and speaks TLS",
-                "use lab hold with --sut haproxy or nginx, over TLS; for another server, give --event 'script:COMMAND@WHEN'",
+                in_laboratory(
+                    format!("{}, over TLS", proxies(Description::reloads)),
+                    "another server",
+                ),
             ),
             DisruptionKind::Restart => (
                 ways.restart,
                 "a server that plimsoll has started",
-                "use lab hold with --sut haproxy, nginx or caddy; for another server, give --event 'script:COMMAND@WHEN'",
+                in_laboratory(proxies(Description::is_proxy), "another server"),
             ),
             DisruptionKind::Freeze(_) => (
                 ways.processes,
                 "the processes of the server on this host",
-                "name one: --watch pid:PID",
+                "name one: --watch pid:PID".to_owned(),
             ),
             DisruptionKind::BackendDown(_) | DisruptionKind::BackendUp => (
                 ways.backends > 0 || (*kind == DisruptionKind::BackendUp && ways.drained > 0),
                 "simulated backends behind a proxy",
-                "use lab hold with --sut haproxy, nginx or caddy; for other backends, give --event 'script:COMMAND@WHEN'",
+                in_laboratory(proxies(Description::is_proxy), "other backends"),
             ),
             DisruptionKind::Drain(_) => (
                 ways.drained > 0,
-                "the HAProxy of a laboratory, which takes the command at its statistics socket",
-                "use lab hold --sut haproxy; for another server, give --event 'script:COMMAND@WHEN'",
+                "a proxy of a laboratory that takes the command at its statistics socket",
+                in_laboratory(proxies(|kind| kind.drains), "another server"),
             ),
             DisruptionKind::LinkDown(_) => (
                 ways.link,
                 "clients and server in network namespaces of their own",
-                "use lab hold as root, with --isolate netns",
+                "use lab hold as root, with --isolate netns".to_owned(),
             ),
-            DisruptionKind::Reconnect(_) | DisruptionKind::Script(_) => (true, "", ""),
+            DisruptionKind::Reconnect(_) | DisruptionKind::Script(_) => (true, "", String::new()),
         }
     }
 
@@ -152,6 +168,13 @@ mod tests {
             assert!(text.starts_with(&format!("the event {name} needs ")), "{text}");
             assert!(text.contains(fix), "{text}");
         }
+        let all = format!("lab hold with --sut {}", kinds(SutKind::proxies()));
+        for event in ["reload@1s", "certificate@1s", "restart@1s", "backend-down@1s"] {
+            let text = refusal(&[event], &Ways::default()).expect(event);
+            assert!(text.contains(&all), "{text}");
+        }
+        let text = refusal(&["drain@1s"], &Ways::default()).expect("no drain");
+        assert!(text.contains("lab hold with --sut haproxy;"), "{text}");
         assert_eq!(refusal(&["script:true@1s", "reconnect:1%@2s"], &Ways::default()), None);
     }
 
