@@ -5,8 +5,9 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use plimsoll_model::confirmation::Intervention;
 use plimsoll_probe::haproxy_socket::HaproxySocket;
-use plimsoll_probe::server_counters::command_haproxy;
+use plimsoll_probe::server_counters::{CounterSource, command_haproxy};
 use plimsoll_sys::listening::Listening;
 use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::output_file;
@@ -14,8 +15,14 @@ use plimsoll_sys::ports::parse_range;
 
 use crate::control_group::ControlGroup;
 use crate::error::{LabError, Result};
+use crate::sut::haproxy_lever;
 
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// Returns the new value of a limit; 0 is no limit.
+pub type NewLimit<'a> = &'a dyn Fn(u64) -> Result<u64>;
+/// A lever, and the value of its limit before and after the change.
+pub type Moved = (Lever, u64, u64);
 
 /// A change of one limit of a running server.
 #[derive(Debug)]
@@ -25,8 +32,8 @@ pub struct Lever(Acts);
 enum Acts {
     /// CPU time, of so many CPUs.
     Quota(Box<ControlGroup>, f64),
-    /// Commands at HAProxy's statistics socket.
-    Haproxy { socket: HaproxySocket, change: Vec<String>, restore: Vec<String> },
+    /// Commands at the server's socket.
+    Commands { socket: HaproxySocket, change: Vec<String>, restore: Vec<String> },
     /// The ports that a host connects from.
     Ports { network: Namespace, lower: (u16, u16), restore: (u16, u16) },
     /// Listening sockets, and how many connections may wait at each: changed, and as it was.
@@ -44,9 +51,25 @@ impl Lever {
         Ok(Self(Acts::Quota(Box::new(ControlGroup::of_thread(pid, thread)?), cpus)))
     }
 
-    /// Gives HAProxy the commands `change`, and takes them back with `restore`.
-    pub fn haproxy(socket: &HaproxySocket, change: Vec<String>, restore: Vec<String>) -> Self {
-        Self(Acts::Haproxy { socket: socket.clone(), change, restore })
+    /// Moves a limit by commands at the source of a server's counters.
+    pub fn of_commands(
+        source: Option<&CounterSource>,
+        intervention: Intervention,
+        to: NewLimit<'_>,
+    ) -> Result<Moved> {
+        match source {
+            Some(CounterSource::Haproxy(socket)) => haproxy_lever(socket, intervention, to),
+            _ => Err(impossible("the server is not one process that takes commands")),
+        }
+    }
+
+    /// Gives a server the commands `change`, and takes them back with `restore`.
+    pub(crate) fn commands(
+        socket: &HaproxySocket,
+        change: Vec<String>,
+        restore: Vec<String>,
+    ) -> Self {
+        Self(Acts::Commands { socket: socket.clone(), change, restore })
     }
 
     /// Leaves the host of `network` the share `keep` of the ports that it connects from; returns how many
@@ -100,7 +123,7 @@ impl Lever {
     pub fn set(&mut self, changed: bool) -> Result<()> {
         match &self.0 {
             Acts::Quota(group, cpus) => group.limit(changed.then_some(*cpus)),
-            Acts::Haproxy { socket, change, restore } => {
+            Acts::Commands { socket, change, restore } => {
                 command_each(socket, if changed { change } else { restore })
             }
             Acts::Ports { network, lower, restore } => {
@@ -138,6 +161,11 @@ impl Drop for Lever {
     }
 }
 
+/// Returns why a limit is not changed.
+pub(crate) fn impossible(why: &str) -> LabError {
+    LabError::Lever(why.to_owned())
+}
+
 fn range(text: &str) -> Option<(u16, u16)> {
     parse_range(text).filter(|range| !range.is_empty()).map(RangeInclusive::into_inner)
 }
@@ -173,7 +201,7 @@ mod tests {
         let commands = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let change = commands(&["set maxconn server b/b1 3", "set maxconn server b/b2 3"]);
         let restore = commands(&["set maxconn server b/b1 4", "set maxconn server b/b2 4"]);
-        let mut lever = Lever::haproxy(&socket.as_path().into(), change, restore);
+        let mut lever = Lever::commands(&socket.as_path().into(), change, restore);
         let refused = lever.set(true).expect_err("b2 is not there").to_string();
         assert!(refused.ends_with("set maxconn server b/b2 3: No such server."), "{refused}");
         drop(lever);

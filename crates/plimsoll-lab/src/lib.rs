@@ -43,7 +43,7 @@ pub use error::LabError;
 pub use installed::Installed;
 pub use isolated::{ClientHost, Isolated, IsolatedHost};
 pub use laboratory::Laboratory;
-pub use lever::Lever;
+pub use lever::{Lever, Moved, NewLimit};
 pub use own_servers::OwnServers;
 pub use placement::Placement;
 pub use plan::{FarHosts, LabPlan};

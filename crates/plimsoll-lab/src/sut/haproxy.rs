@@ -1,6 +1,8 @@
 //! HAProxy, 2.4 and later: the configuration of a TLS-terminating proxy, and how to check and
 //! start an installed one. It needs no privileges: no chroot, no change of user, no daemon.
 
+pub(super) mod levers;
+
 use std::path::Path;
 
 use plimsoll_fleet::message::{Readiness, SupervisedProgram};

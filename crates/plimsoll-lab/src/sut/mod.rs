@@ -14,6 +14,7 @@ mod subject;
 use plimsoll_model::SutKind;
 
 pub use description::Description;
+pub(crate) use haproxy::levers::lever as haproxy_lever;
 pub(crate) use proxy::{Prepared, Proxy, check_descriptors, several, write};
 pub use subject::Sut;
 

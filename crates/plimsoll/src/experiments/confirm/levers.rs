@@ -4,24 +4,18 @@
 use std::path::Path;
 
 use plimsoll_capacity::diagnose::confirm::{DOSE, lowered};
-use plimsoll_lab::{LabError, Lever, WatchedServer};
+use plimsoll_lab::{LabError, Lever, NewLimit, WatchedServer};
 use plimsoll_model::cause::{Cause, Finding};
 use plimsoll_model::confirmation::Intervention;
-use plimsoll_model::host::{LimitKind, LimitUse};
-use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::host::cpus_allowed;
-use plimsoll_probe::server_counters::CounterSource;
-use plimsoll_probe::server_limits;
 
 use super::{Change, PlannedChange};
 use crate::experiments::in_turn::{CpuUse, Load};
 use crate::kernel_files::PROC;
 
+const NO_LIMIT: &str = "the server has no such limit";
 /// Least share of a limit that must be left: a larger change would move the capacity whatever the limit is.
 const LEFT_MIN: f64 = 0.6;
-
-/// The new value of a limit.
-type To = fn(u64) -> Result<u64, LabError>;
 
 /// The first intervention on the cause of `finding` that is possible here, from what the saturating load
 /// `seen` used; else why none is.
@@ -58,12 +52,12 @@ fn plan(
             let used = seen.backends.ok_or_else(|| not("the backends' CPU cannot be read"))?;
             quota(intervention, &pids, used, cpus(&pids))
         }
-        Intervention::Maxconn => maxconn(server, fewer),
-        Intervention::ServerMaxconn => server_maxconn(server, fewer),
-        Intervention::SessionRate => session_rate(server, fewer),
-        Intervention::FewerBackends => fewer_backends(server),
+        Intervention::Maxconn
+        | Intervention::ServerMaxconn
+        | Intervention::SessionRate
+        | Intervention::FewerBackends => of_server(intervention, server, &fewer),
         Intervention::Ports => ports(server),
-        Intervention::AcceptQueue => accept_queue(server, fewer),
+        Intervention::AcceptQueue => accept_queue(server, &fewer),
         Intervention::RequestsPerConnection
         | Intervention::Resumption
         | Intervention::CertificateKey
@@ -79,26 +73,32 @@ pub(super) fn raised(
     intervention: Intervention,
     server: &dyn WatchedServer,
 ) -> Result<PlannedChange, LabError> {
-    let twice = |limit: u64| Ok(2 * limit);
+    let twice = |limit: u64| if limit > 0 { Ok(2 * limit) } else { Err(not(NO_LIMIT)) };
     match intervention {
-        Intervention::Maxconn => maxconn(server, twice),
-        Intervention::ServerMaxconn => server_maxconn(server, twice),
-        Intervention::SessionRate => session_rate(server, twice),
-        Intervention::AcceptQueue => accept_queue(server, twice),
+        Intervention::Maxconn | Intervention::ServerMaxconn | Intervention::SessionRate => {
+            of_server(intervention, server, &twice)
+        }
+        Intervention::AcceptQueue => accept_queue(server, &twice),
         _ => Err(not("it takes a restart, another machine or another process to raise it")),
     }
 }
 
-/// Returns a lever that lets HAProxy accept `per_s` connections per second, where it has no limit on new ones.
+/// Returns a lever that lets the server accept `per_s` connections per second, if it has no limit on new ones.
 pub(super) fn limited(per_s: u64, server: &dyn WatchedServer) -> Result<PlannedChange, LabError> {
-    let socket = socket(server)?;
-    let is_limited = session_limits(&server_limits::read_rates(&socket)).next().is_some();
-    if is_limited {
-        return Err(not("HAProxy has a rate limit already"));
-    }
-    let command = |value: u64| vec![format!("set rate-limit connections global {value}")];
-    let lever = Lever::haproxy(&socket, command(per_s), command(0));
-    Ok(planned(lever, Intervention::SessionRate, 0, per_s))
+    let to = |limit| match limit {
+        0 => Ok(per_s),
+        _ => Err(not("the server has a limit on new connections already")),
+    };
+    of_server(Intervention::SessionRate, server, &to)
+}
+
+fn of_server(
+    intervention: Intervention,
+    server: &dyn WatchedServer,
+    to: NewLimit<'_>,
+) -> Result<PlannedChange, LabError> {
+    let (lever, from, to) = Lever::of_commands(server.statistics().as_ref(), intervention, to)?;
+    Ok(planned(lever, intervention, from, to))
 }
 
 fn server_quota(
@@ -158,90 +158,6 @@ fn cpus(pids: &[u32]) -> f64 {
     cpus_allowed(Path::new(PROC), pids).len().max(1) as f64
 }
 
-fn maxconn(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
-    let socket = socket(server)?;
-    let of_clients = |limit: LimitUse| {
-        let of = match (limit.id.kind, limit.id.scope) {
-            (LimitKind::Maxconn, _) => "global".to_owned(),
-            (LimitKind::FrontendMaxconn, Some(frontend)) => format!("frontend {frontend}"),
-            _ => return None,
-        };
-        Some((limit.max as u64, of))
-    };
-    let lowest = server.limits().into_iter().filter_map(of_clients).min_by_key(|(max, _)| *max);
-    let (limit, of) = lowest.ok_or_else(|| not("HAProxy reports no maxconn"))?;
-    let to = to(limit)?;
-    let command = |value: u64| vec![format!("set maxconn {of} {value}")];
-    let lever = Lever::haproxy(&socket, command(to), command(limit));
-    Ok(planned(lever, Intervention::Maxconn, limit, to))
-}
-
-fn server_maxconn(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
-    let socket = socket(server)?;
-    let (mut change, mut restore, mut before, mut after) = (Vec::new(), Vec::new(), 0, 0);
-    for LimitUse { id, max, .. } in server_limits::read_rates(&socket) {
-        let (LimitKind::ServerMaxconn, Some(name)) = (id.kind, id.scope) else { continue };
-        let limit = max as u64;
-        let changed = to(limit)?;
-        change.push(format!("set maxconn server {name} {changed}"));
-        restore.push(format!("set maxconn server {name} {limit}"));
-        (before, after) = (before + limit, after + changed);
-    }
-    if change.is_empty() {
-        return Err(not("no server behind HAProxy has a maxconn"));
-    }
-    let lever = Lever::haproxy(&socket, change, restore);
-    Ok(planned(lever, Intervention::ServerMaxconn, before, after))
-}
-
-/// The limits of the process, which commands change; that of a frontend, which none changes, is lowered by
-/// one of the process below it.
-fn session_rate(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
-    let socket = socket(server)?;
-    let all = server_limits::read_rates(&socket);
-    let of_process =
-        |kind| all.iter().find(|limit| limit.id.kind == kind).map(|limit| limit.max as u64);
-    let (from, (what, own)) = session_limits(&all)
-        .min_by_key(|(limit, _)| *limit)
-        .ok_or_else(|| not("HAProxy has no rate limit"))?;
-    let to = to(from)?;
-    if to > from && of_process(own) != Some(from) {
-        return Err(not("a frontend's rate limit is only changed by its configuration"));
-    }
-    let command = |value: u64| vec![format!("set rate-limit {what} global {value}")];
-    // 0 is no limit.
-    let lever = Lever::haproxy(&socket, command(to), command(of_process(own).unwrap_or(0)));
-    Ok(planned(lever, Intervention::SessionRate, from, to))
-}
-
-/// Limits on new connections: each with the words of the command that changes it, and the kind of limit that this command sets.
-fn session_limits(all: &[LimitUse]) -> impl Iterator<Item = (u64, (&'static str, LimitKind))> + '_ {
-    let command_of = |kind| match kind {
-        LimitKind::ConnectionRate => Some(("connections", kind)),
-        LimitKind::TlsRate => Some(("ssl-sessions", kind)),
-        LimitKind::SessionRate | LimitKind::FrontendRate => {
-            Some(("sessions", LimitKind::SessionRate))
-        }
-        _ => None,
-    };
-    all.iter().filter_map(move |limit| Some((limit.max as u64, command_of(limit.id.kind)?)))
-}
-
-fn fewer_backends(server: &dyn WatchedServer) -> Result<PlannedChange, LabError> {
-    let socket = socket(server)?;
-    let servers = server_limits::haproxy_servers(&socket);
-    let from = servers.len() as u64;
-    let to = fewer(from).map_err(|_| {
-        not(&format!("one of {from} backends less would be a large change; use --backends 4"))
-    })?;
-    let states = |state: &str| -> Vec<String> {
-        let out = servers.iter().skip(to as usize);
-        out.map(|name| format!("set server {name} state {state}")).collect()
-    };
-    let lever = Lever::haproxy(&socket, states("maint"), states("ready"));
-    Ok(planned(lever, Intervention::FewerBackends, from, to))
-}
-
 fn ports(server: &dyn WatchedServer) -> Result<PlannedChange, LabError> {
     let hosts = server.isolated().ok_or_else(|| {
         not("the ports are this host's; use --isolate netns, where the server has its own")
@@ -250,7 +166,7 @@ fn ports(server: &dyn WatchedServer) -> Result<PlannedChange, LabError> {
     Ok(planned(lever, Intervention::Ports, from.into(), to.into()))
 }
 
-fn accept_queue(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
+fn accept_queue(server: &dyn WatchedServer, to: NewLimit<'_>) -> Result<PlannedChange, LabError> {
     let changed = |full: u32| Ok(u32::try_from(to(full.into())?).unwrap_or(full));
     let (lever, from, to) = Lever::accept_queues(&server.pids(), changed)?;
     Ok(planned(lever, Intervention::AcceptQueue, from.into(), to.into()))
@@ -264,18 +180,14 @@ fn planned(lever: Lever, intervention: Intervention, from: u64, to: u64) -> Plan
 
 /// About a fifth less of a whole number, at least one.
 fn fewer(limit: u64) -> Result<u64, LabError> {
+    if limit == 0 {
+        return Err(not(NO_LIMIT));
+    }
     let less = ((limit as f64 * (1.0 - DOSE)).round() as u64).min(limit.saturating_sub(1));
     if less as f64 >= LEFT_MIN * limit as f64 && less > 0 {
         Ok(less)
     } else {
         Err(not(&format!("{limit} less one would be a large change, which proves nothing")))
-    }
-}
-
-fn socket(server: &dyn WatchedServer) -> Result<HaproxySocket, LabError> {
-    match server.statistics() {
-        Some(CounterSource::Haproxy(socket)) => Ok(socket),
-        _ => Err(not("the server is no HAProxy with one process, whose settings can be changed")),
     }
 }
 
