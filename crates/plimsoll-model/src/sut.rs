@@ -42,6 +42,11 @@ impl SutKind {
         matches!(self, Self::Caddy)
     }
 
+    /// `true` if its limits refuse requests with status 503, which other proxies answer if no backend is up.
+    pub const fn refuses_with_503(self) -> bool {
+        matches!(self, Self::Nginx)
+    }
+
     /// Returns the kind whose processes have such a name.
     pub fn of_process(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| name.starts_with(kind.process()))

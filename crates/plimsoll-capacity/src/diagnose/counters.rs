@@ -101,7 +101,7 @@ pub(super) fn refused(scene: &Scene<'_>) -> Option<Suspect> {
     let unavailable = || grown(scene, "status 503", |clients| clients.unavailable);
     let found = moved(scene, Metric::HaproxyDenied, &[], SOME)
         .or_else(|| grown(scene, "status 429", |clients| clients.refused))
-        .or_else(|| unavailable().filter(|_| is_nginx(scene)))?;
+        .or_else(|| unavailable().filter(|_| refuses_with_503(scene)))?;
     let by_address = ["ip", "ipv6"].iter().any(|kind| {
         let labels = [(Label::Kind, *kind)];
         scene.after.last().sum(Metric::HaproxyTableUsed, &labels).is_some_and(|used| used > 0.0)
@@ -111,12 +111,10 @@ pub(super) fn refused(scene: &Scene<'_>) -> Option<Suspect> {
     (scene.is_free() && scene.serves()).then(|| scene.suspect(cause, resource, found))
 }
 
-/// nginx refuses with 503; a proxy answers that where it has no backend.
-fn is_nginx(scene: &Scene<'_>) -> bool {
+fn refuses_with_503(scene: &Scene<'_>) -> bool {
     scene.after.last().processes(Role::Server).any(|one| {
-        one.series
-            .label(Label::Process)
-            .is_some_and(|name| name.starts_with(SutKind::Nginx.process()))
+        let kind = one.series.label(Label::Process).and_then(SutKind::of_process);
+        kind.is_some_and(SutKind::refuses_with_503)
     })
 }
 

@@ -9,10 +9,6 @@ use plimsoll_model::search::Axis;
 
 use super::record::During;
 
-/// Share from which on a limit with a number is full.
-const LIMIT_FULL: f64 = 0.98;
-/// nginx closes idle connections once a sixteenth of worker_connections is free.
-const WORKER_CONNECTIONS_FULL: f64 = 0.93;
 /// Readings once a second miss the peaks by so much.
 const PEAKS_MISSED: f64 = 0.01;
 /// Share from which on a CPU or a thread is full.
@@ -149,8 +145,7 @@ pub(super) fn of(during: &During<'_>, axis: Axis) -> Vec<Usage> {
     for (limit, most) in during.limits() {
         let cause = cause_of_limit(&limit.id, is_held);
         let Some(cause) = cause else { continue };
-        let is_nginx = cause == Cause::WorkerConnections;
-        let full = if is_nginx { WORKER_CONNECTIONS_FULL } else { LIMIT_FULL };
+        let full = limit.id.kind.full_at();
         all.push(Usage {
             resource: Resource::new(ResourceKind::Limit, limit.id.to_string()),
             cause,

@@ -50,6 +50,15 @@ catalogue! {
 }
 
 impl LimitKind {
+    /// Share of the limit from which on it is full.
+    pub const fn full_at(self) -> f64 {
+        match self {
+            // nginx closes idle connections once a sixteenth of them is free.
+            Self::WorkerConnections => 0.93,
+            _ => 0.98,
+        }
+    }
+
     /// The word between the name and the scope. Names that end with the type of their scope need none.
     const fn joint(self) -> &'static str {
         match self {
