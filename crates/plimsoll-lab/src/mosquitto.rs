@@ -53,7 +53,8 @@ impl Mosquitto {
         let mut supervisor = Supervisor::start(&AgentCommand::supervisor(), network, supervised)?;
         let config = scratch.join("mosquitto.conf");
         write(&config, &render(&addresses))?;
-        let name = version(path)?;
+        // With -v it would begin to serve.
+        let name = format!("mosquitto {}", program::version(path, "-h", "mosquitto version ")?);
         let cpus = plan.placement.as_ref().map(|placement| placement.backends.clone());
         let argv = [path.as_os_str(), "-c".as_ref(), config.as_os_str()];
         supervisor.start_programs(vec![SupervisedProgram {
@@ -103,16 +104,6 @@ fn render(addresses: &[SocketAddr]) -> String {
     text
 }
 
-/// `mosquitto 2.0.11`.
-fn version(path: &Path) -> Result<String> {
-    // With -v it would begin to serve.
-    let output = program::run(path, &["-h".to_owned()])?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let version = text.lines().find_map(|line| line.strip_prefix("mosquitto version "));
-    let number = version.and_then(|version| version.split_ascii_whitespace().next());
-    Ok(number.map_or_else(|| "mosquitto".to_owned(), |number| format!("mosquitto {number}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +119,7 @@ mod tests {
     #[test]
     fn the_installed_one_says_its_version() {
         let path = program::tests::installed("mosquitto", "mosquitto");
-        assert!(version(&path).unwrap().starts_with("mosquitto 2."));
+        let version = program::version(&path, "-h", "mosquitto version ").unwrap();
+        assert!(version.starts_with("2."), "{version}");
     }
 }
