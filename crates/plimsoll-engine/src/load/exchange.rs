@@ -357,6 +357,17 @@ impl Worker {
         self.note_output(index);
     }
 
+    fn record_first_byte(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.conns[index];
+        hot.answer_begun = true;
+        let request_began = hot.request_began();
+        let spans = &mut self.meter.tally().spans;
+        spans.ttfb.record(now.since(request_began));
+        if self.plan.session.is_some() && !self.demand.is_hold() && hot.ops_total == 0 {
+            spans.syn_to_first_byte.record(now.since(hot.since));
+        }
+    }
+
     /// Parses up to the end of an answer; returns how many bytes that were, or all of them where the
     /// connection has ended.
     pub(super) fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
@@ -383,14 +394,7 @@ impl Worker {
                 Ok((_, Progress::Pushed(_) | Progress::Surplus(_) | Progress::Alive))
             )
         {
-            let hot = &mut self.conns[index];
-            hot.answer_begun = true;
-            let request_began = hot.request_began();
-            let spans = &mut self.meter.tally().spans;
-            spans.ttfb.record(now.since(request_began));
-            if self.plan.session.is_some() && !self.demand.is_hold() && hot.ops_total == 0 {
-                spans.syn_to_first_byte.record(now.since(hot.since));
-            }
+            self.record_first_byte(index, now);
         }
         if !self.buffers.reply.is_empty() && !self.send_reply(index, now) {
             return bytes.len();

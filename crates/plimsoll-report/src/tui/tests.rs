@@ -177,7 +177,10 @@ fn a_search_is_drawn_with_the_bounds_of_its_answer() {
 #[test]
 fn a_search_for_connections_names_them() {
     let mut tracker = Tracker::new(head("find connections"));
-    tracker.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: None }, at(1));
+    tracker.handle_event(
+        &Event::LoadStarted { trial: None, planned: None, epoch: Nanos::ZERO },
+        at(1),
+    );
     let ramp = HoldStep::Ramp { connections: 18_200, per_s: 2_000.0 };
     tracker.handle_event(&Event::HoldStep(ramp), at(1));
     for trial in fixtures::trials() {
