@@ -96,7 +96,7 @@ fn others(page: &mut Page, compare: &CompareSummary) {
         "also seen", "A", "B", "B/A", "interval"
     ));
     for other in &compare.others {
-        let figure = |value| figure(other.metric, &other.unit, value);
+        let figure = |value| figure(other.metric, value);
         let Difference { a, b, ratio, ratio_low, ratio_high, .. } = other.difference;
         let range = format!("{} to {}", signed(ratio_low - 1.0), signed(ratio_high - 1.0));
         page.line(&format!(
@@ -110,11 +110,10 @@ fn others(page: &mut Page, compare: &CompareSummary) {
 }
 
 /// A value in its unit, short enough for a column.
-fn figure(metric: Metric, unit: &str, value: f64) -> String {
+fn figure(metric: Metric, value: f64) -> String {
     match metric {
         // The unit of a rate stands above; `/s` keeps it from being read as a count.
-        Metric::Goodput | Metric::Throughput if unit.ends_with("/s") => per_s(value),
-        Metric::Goodput | Metric::Throughput => format!("{value:.1}"),
+        Metric::Goodput | Metric::Throughput => per_s(value),
         Metric::P50 | Metric::P99 => format!("{} ms", ms(Some(value))),
         Metric::ServerCpu | Metric::ClientCpu => format!("{value:.2} us"),
     }
@@ -122,7 +121,7 @@ fn figure(metric: Metric, unit: &str, value: f64) -> String {
 
 fn cell(compare: &CompareSummary, measured: &MeasuredSummary) -> String {
     match measured.value {
-        Some(value) => figure(compare.metric, &compare.unit, value),
+        Some(value) => figure(compare.metric, value),
         None => "INVALID".to_owned(),
     }
 }
@@ -184,17 +183,17 @@ fn explanations(page: &mut Page, compare: &CompareSummary) {
 }
 
 /// One line for a round that just ended, without a newline.
-pub fn render_round_line(metric: Metric, unit: &str, of: u32, round: &RoundSummary) -> String {
-    let a = format!("A {}", value_or_why(metric, unit, &round.a));
-    let b = format!("B {}", value_or_why(metric, unit, &round.b));
+pub fn render_round_line(metric: Metric, of: u32, round: &RoundSummary) -> String {
+    let a = format!("A {}", value_or_why(metric, &round.a));
+    let b = format!("B {}", value_or_why(metric, &round.b));
     let (first, second) = if round.first == Arm::A { (a, b) } else { (b, a) };
     let ratio = round.ratio.map(|ratio| format!(", B/A {ratio:.3}")).unwrap_or_default();
     format!("round {} of {of}: {first}, {second}{ratio}", round.number)
 }
 
-fn value_or_why(metric: Metric, unit: &str, measured: &MeasuredSummary) -> String {
+fn value_or_why(metric: Metric, measured: &MeasuredSummary) -> String {
     match (&measured.value, &measured.invalid) {
-        (Some(value), _) => figure(metric, unit, *value),
+        (Some(value), _) => figure(metric, *value),
         (None, Some(why)) => format!("INVALID ({})", clean(why)),
         (None, None) => "nothing".to_owned(),
     }

@@ -256,9 +256,8 @@ fn sizing_page() {
 fn compare_lines() {
     let summary = fixtures::compare_saturated();
     let RunResult::Compare { compare } = &summary.result else { panic!("a comparison") };
-    let (metric, unit) = (compare.metric, compare.unit.as_str());
-    let rounds = compare.rounds.iter();
-    let lines: Vec<_> = rounds.map(|round| render_round_line(metric, unit, 10, round)).collect();
+    let line = |round| render_round_line(compare.metric, 10, round);
+    let lines: Vec<_> = compare.rounds.iter().map(line).collect();
     golden("compare_lines", &lines.join("\n"));
 }
 

@@ -218,7 +218,7 @@ impl CompareExperiment {
         self.turns.rounds_made = number;
         let metric = self.job.metrics[0];
         let round = self.round(metric, number, first);
-        session.note(render_round_line(metric, self.job.of.unit(metric), rounds, &round));
+        session.note(render_round_line(metric, rounds, &round));
         self.rounds.push(round);
         Ok(())
     }
