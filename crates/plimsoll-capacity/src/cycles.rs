@@ -42,7 +42,7 @@ pub fn judge_cycles(
 ) -> CyclesSummary {
     let full = median_of(readings.iter().filter_map(|cycle| Some(cycle.full_bytes? as f64)));
     let used = full.zip(empty_bytes).map_or(0.0, |(full, empty)| (full - empty as f64).max(0.0));
-    let limits = Limits::of(used);
+    let limits = GrowthLimits::of(used);
     let parts = parts(readings, limits);
     let of = |part: KeptPart| parts.get(part.name());
     let memory = of(KeptPart::Processes);
@@ -72,7 +72,7 @@ pub fn judge_cycles(
 }
 
 /// Each part that was read after every cycle.
-fn parts(readings: &[CycleReading], limits: Limits) -> BTreeMap<String, KeptSeries> {
+fn parts(readings: &[CycleReading], limits: GrowthLimits) -> BTreeMap<String, KeptSeries> {
     let Some(first) = readings.first() else { return BTreeMap::new() };
     let of_all = |name: &String| {
         let values = readings.iter().filter_map(|cycle| Some(*cycle.kept.get(name)? as f64));
@@ -84,7 +84,7 @@ fn parts(readings: &[CycleReading], limits: Limits) -> BTreeMap<String, KeptSeri
     first.kept.keys().filter_map(of_all).collect()
 }
 
-fn series(part: KeptPart, points: &[(f64, f64)], limits: Limits) -> KeptSeries {
+fn series(part: KeptPart, points: &[(f64, f64)], limits: GrowthLimits) -> KeptSeries {
     let from = settled(points);
     let stretch = &points[from..];
     let growth = (stretch.len() >= SLOPE_MIN).then(|| growth(stretch));
@@ -151,14 +151,14 @@ fn growth(points: &[(f64, f64)]) -> Growth {
     Growth { low, mid: median(&slopes).unwrap_or(0.0), high }
 }
 
-/// Limits of relevant growth of memory, bytes per cycle.
+/// GrowthLimits of relevant growth of memory, bytes per cycle.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct GrowthLimits {
     floor: f64,
     excluded: f64,
 }
 
-impl Limits {
+impl GrowthLimits {
     /// For a server whose connections use `used` bytes.
     fn of(used: f64) -> Self {
         let of = |(share, bytes): (f64, f64)| (share * used).max(bytes);

@@ -29,7 +29,7 @@ pub mod verdict;
 pub use connections::{ConnectionSearch, ConnectionSettings};
 pub use holding::{Held, judge_hold};
 pub use losses::{Context, Unloaded};
-pub use search::{GoalSearch, Mode, RateSearch, SearchSettings, Step};
+pub use search::{GoalSearch, Mode, RateSearch, SearchSettings, SearchStep};
 pub use staircase::{Staircase, StaircaseSettings};
 pub use storm::{StormSearch, StormSettings};
 pub use verdict::{judge, judge_load};

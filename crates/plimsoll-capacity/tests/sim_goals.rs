@@ -1,6 +1,6 @@
 //! Searches whose goals are on few operations, against servers that fail by chance.
 
-use plimsoll_capacity::{Mode, RateSearch, SearchSettings, Step};
+use plimsoll_capacity::{Mode, RateSearch, SearchSettings, SearchStep};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Outcome, TippingPoint, Unsettled};
 use plimsoll_model::{Nanos, Rate};
@@ -28,7 +28,7 @@ fn searches_of(capacity: f64, anomalies: Anomalies, slo: &str) -> Vec<TippingPoi
         let mut spent = Nanos::ZERO;
         loop {
             match search.next_step() {
-                Step::Trial(request) => {
+                SearchStep::Trial(request) => {
                     let rest = search.rest();
                     world.idle(rest);
                     let abort = search.abort_bad_ops(&request);
@@ -36,7 +36,7 @@ fn searches_of(capacity: f64, anomalies: Anomalies, slo: &str) -> Vec<TippingPoi
                     spent = spent + rest + measurement.window;
                     world.recycle(search.handle_result(measurement).measurement.tally);
                 }
-                Step::Done(tipping) => {
+                SearchStep::Done(tipping) => {
                     assert!(spent <= most, "{spent}");
                     return tipping;
                 }

@@ -1,6 +1,6 @@
 //! Whole rate searches against simulated servers whose tipping point is known.
 
-use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, Step, judge};
+use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, SearchStep, judge};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Outcome, Phase, TippingPoint, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
@@ -40,14 +40,14 @@ fn search(world: &mut World, mode: Mode, lowest: f64, abort: bool) -> Found {
     let (mut trials, mut spent) = (0, Nanos::ZERO);
     loop {
         match search.next_step() {
-            Step::Trial(request) => {
+            SearchStep::Trial(request) => {
                 let abort_bad_ops = abort.then(|| search.abort_bad_ops(&request));
                 let measurement = world.run(request, abort_bad_ops);
                 trials += 1;
                 spent = spent + search.rest() + measurement.window;
                 search.handle_result(measurement);
             }
-            Step::Done(tipping) => return Found { tipping, trials, spent },
+            SearchStep::Done(tipping) => return Found { tipping, trials, spent },
         }
     }
 }

@@ -93,11 +93,11 @@ impl<'a> Answers<'a> {
     fn cliff(&self, peak: &Peak, path: &Path, known: &[KnownTimer]) -> Option<Cliff> {
         let mut found = ascribe(peak, path, known);
         let doubt = match self.alike_at_lower_loads(peak) {
-            Recurs::Yes => None,
-            Recurs::No => return None,
+            Recurrence::Yes => None,
+            Recurrence::No => return None,
             // Lost segments were counted.
-            Recurs::Unknown if found.owner == Owner::Network => None,
-            Recurs::Unknown => self.doubt(),
+            Recurrence::Unknown if found.owner == Owner::Network => None,
+            Recurrence::Unknown => self.doubt(),
         };
         if let Some(doubt) = doubt.filter(|_| found.confidence == Confidence::Likely) {
             found.confidence = Confidence::Possible;
@@ -116,7 +116,7 @@ impl<'a> Answers<'a> {
     }
 
     /// Reports whether lower loads than most of the pile's had their share of it.
-    fn alike_at_lower_loads(&self, peak: &Peak) -> Recurs {
+    fn alike_at_lower_loads(&self, peak: &Peak) -> Recurrence {
         let count = |load: &Load<'a>| {
             let rate = load.rate?.get();
             let answers = load.tally.spans.uncorrected.count() as f64;
@@ -129,16 +129,16 @@ impl<'a> Answers<'a> {
         let answers = |parts: &[Share]| parts.iter().map(|part| part.answers).sum::<f64>();
         let weighted = by_rate.iter().map(|part| (part.rate, part.near));
         let typical = weighted_quantile(weighted, TYPICAL * near(&by_rate));
-        let Some(typical) = typical else { return Recurs::Unknown };
+        let Some(typical) = typical else { return Recurrence::Unknown };
         let split = by_rate.partition_point(|part| part.rate < LOWER_LOAD * typical);
         let (lower, higher) = by_rate.split_at(split);
         let expected = near(higher) * answers(lower) / answers(higher).max(1.0);
         if near(lower) >= 1.0 && near(lower) >= SEEN_MIN * expected {
-            Recurs::Yes
+            Recurrence::Yes
         } else if expected >= EXPECTED_MIN {
-            Recurs::No
+            Recurrence::No
         } else {
-            Recurs::Unknown
+            Recurrence::Unknown
         }
     }
 }
@@ -151,7 +151,7 @@ struct Share {
 }
 
 /// Whether lower loads had the same delay.
-enum Recurs {
+enum Recurrence {
     Yes,
     No,
     /// There were too few answers to tell.

@@ -41,7 +41,7 @@ impl SlowAnswers {
     }
 }
 
-/// Seconds that are told apart: a day.
+/// Seconds that are kept apart: a day.
 const SECONDS_MAX: usize = 86_400;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{MemoryReading, Plateau, Swept};
 
-use super::level::{JudgedLevel, Level};
+use super::level::{JudgedLevel, LevelTrial};
 use crate::staircase::Gauge;
 
 /// The levels, and the readings of the first ramp.
@@ -33,7 +33,7 @@ impl Evidence {
     }
 
     /// Appends the readings at a level; those of a repeated level add no information on memory.
-    pub(super) fn read(&mut self, level: &Level, memory: MemoryReading, gauges: Vec<Gauge>) {
+    pub(super) fn read(&mut self, level: &LevelTrial, memory: MemoryReading, gauges: Vec<Gauge>) {
         let is_new = self.gauges.last().is_none_or(|(held, _)| *held < level.held);
         if is_new && !self.is_ramp_over {
             let (asked, held, ramp) = (level.target, level.held, level.ramp_took);

@@ -4,8 +4,8 @@ use plimsoll_model::hold::Swept;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Judgement, Level as Grade, Measure, Phase, TrialMeasurement, TrialRecord,
-    TrialRequest, Verdict,
+    Check, CheckId, Judgement, Level, Measure, Phase, TrialMeasurement, TrialRecord, TrialRequest,
+    Verdict,
 };
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
@@ -16,7 +16,7 @@ use crate::verdict::failed;
 
 /// A level while it is tried.
 #[derive(Clone, Debug)]
-pub(super) struct Level {
+pub(super) struct LevelTrial {
     pub(super) request: TrialRequest,
     /// Connections asked for.
     pub(super) target: u64,
@@ -75,7 +75,7 @@ impl JudgedLevel {
     }
 }
 
-impl Level {
+impl LevelTrial {
     pub(super) fn new(
         number: u32,
         phase: Phase,
@@ -172,7 +172,7 @@ impl Level {
 
     /// Held, answered, lost, opened: of each at most `allowed` may be missing.
     fn counts(&self, whole: &Tally, answered: u64, allowed: u64) -> Vec<Check> {
-        let grade = |missing: u64| Grade::of(missing > allowed, false);
+        let grade = |missing: u64| Level::of(missing > allowed, false);
         let count = |id, seen: u64, of: u64| {
             let least = of.saturating_sub(allowed) as f64;
             Check::new(

@@ -34,7 +34,7 @@ use crate::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
 
 use bounds::COLLAPSE;
 use evidence::Evidence;
-use level::Level;
+use level::LevelTrial;
 use policy::Known;
 
 pub use settings::{ConnectionLimits, ConnectionSettings};
@@ -68,7 +68,7 @@ enum Stage {
 pub struct ConnectionSearch {
     settings: ConnectionSettings,
     evidence: Evidence,
-    level: Level,
+    level: LevelTrial,
     stage: Stage,
     /// Connections held, and those that ramps have tried.
     held: u64,
@@ -84,7 +84,7 @@ impl ConnectionSearch {
         let lowest = settings.lowest.min(settings.cap);
         Self {
             evidence: Evidence::default(),
-            level: Level::new(1, Phase::Qualify, lowest, 0, &settings, Nanos::ZERO),
+            level: LevelTrial::new(1, Phase::Qualify, lowest, 0, &settings, Nanos::ZERO),
             stage: Stage::Baseline,
             held: 0,
             tried: 0,
@@ -127,7 +127,7 @@ impl ConnectionSearch {
 
     fn begin_level(&mut self, phase: Phase, target: u64, now: Nanos) {
         let number = self.level.request.number + 1;
-        self.level = Level::new(number, phase, target, self.held, &self.settings, now);
+        self.level = LevelTrial::new(number, phase, target, self.held, &self.settings, now);
         let is_above = self.held > target || phase == Phase::Reramp;
         if is_above || self.must_trim {
             self.evidence.is_ramp_over = true;

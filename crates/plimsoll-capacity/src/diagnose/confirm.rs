@@ -16,8 +16,8 @@ pub const PAIRS: u32 = 6;
 /// Pairs that count at most where the first [`PAIRS`] are undecided. The interval of six reaches from the least to the greatest;
 /// that of twelve stands where one of them is off.
 pub const PAIRS_MAX: u32 = 12;
-/// Pairs that may be invalid and are made again.
-pub const SPOILT_MAX: u32 = 2;
+/// Invalid pairs that are repeated.
+pub const INVALID_PAIRS_MAX: u32 = 2;
 /// By how much a limit is lowered: a small change, which little headroom already hides.
 pub const DOSE: f64 = 0.2;
 /// Use of a resource from which on it is its capacity.
@@ -33,7 +33,7 @@ const SHAM_MAX: f64 = 0.25;
 
 /// The result of the pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
+pub struct JudgedPairs {
     /// Their result.
     pub result: ConfirmationResult,
     /// Shift of the capacity; `None` with too few pairs.
@@ -44,7 +44,7 @@ pub struct Judged {
 
 /// Judges pairs of a sham (A) and a change (B) that was predicted to change the capacity by the factor
 /// `predicted`; `untouched` are loads without any step.
-pub fn judge(predicted: f64, pairs: &[Pair], untouched: &[f64]) -> Judged {
+pub fn judge(predicted: f64, pairs: &[Pair], untouched: &[f64]) -> JudgedPairs {
     let (result, shift) = judge_pairs(predicted, pairs);
     let sham_ratio = sham_ratio(pairs, untouched);
     let sham_stands = sham_ratio.is_some_and(|ratio| {
@@ -56,7 +56,7 @@ pub fn judge(predicted: f64, pairs: &[Pair], untouched: &[f64]) -> Judged {
         }
         result => result,
     };
-    Judged { result, shift, sham_ratio }
+    JudgedPairs { result, shift, sham_ratio }
 }
 
 /// Reports whether further pairs are made after these.
@@ -154,7 +154,7 @@ mod tests {
 
     /// Pairs whose change has the true factor `ratio`, with so much noise of each load and a drift over
     /// all of them.
-    fn simulate(seed: u64, ratio: f64, noise: f64, drift: f64) -> Judged {
+    fn simulate(seed: u64, ratio: f64, noise: f64, drift: f64) -> JudgedPairs {
         let mut rng = Rng::with_seed(seed);
         let mut load = |at: f64, factor: f64| {
             30_000.0 * factor * drift.mul_add(at, noise * normal(&mut rng)).exp()

@@ -57,16 +57,16 @@ impl RunSpeed {
 }
 
 /// The dependence of a figure on the host's speed, as exponents of it.
-struct Follows {
+struct SpeedEffect {
     usual: f64,
     /// With the sign of `usual`.
     most: f64,
 }
 
 /// `None` if the figure does not depend on the speed.
-fn follows(metric: GateMetric, runs: [&Summary; 2]) -> Option<Follows> {
+fn speed_effect(metric: GateMetric, runs: [&Summary; 2]) -> Option<SpeedEffect> {
     let of = |sign: f64, most: f64| {
-        Some(Follows { usual: sign * most * USUALLY_FELT, most: sign * most })
+        Some(SpeedEffect { usual: sign * most * USUALLY_FELT, most: sign * most })
     };
     match metric {
         GateMetric::Safe | GateMetric::TippingPoint => of(1.0, 1.0),
@@ -96,7 +96,9 @@ pub(super) fn at_like_speed(
     summaries: [&Summary; 2],
     speeds: [Option<RunSpeed>; 2],
 ) -> GateFinding {
-    let Some(Follows { usual, most }) = follows(found.gate.metric, summaries) else { return found };
+    let Some(SpeedEffect { usual, most }) = speed_effect(found.gate.metric, summaries) else {
+        return found;
+    };
     let Estimate { value, low, high } = found.change;
     let scaled = |change: f64, log: f64| (1.0 + change) * log.exp() - 1.0;
     let [Some(before), Some(now)] = speeds else {

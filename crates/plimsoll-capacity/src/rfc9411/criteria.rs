@@ -12,7 +12,7 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, TrialMeasurement, Unit};
 
-use super::kpi::{Observed, transactions};
+use super::kpi::{SustainFigures, transactions};
 use crate::losses::Losses;
 use crate::stats::mean;
 use crate::validity;
@@ -75,9 +75,9 @@ pub struct IterationRecord<'a> {
 
 /// The judgement of an iteration, and its figures.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub struct JudgedIteration {
     /// Figures of the sustain phase.
-    pub observed: Observed,
+    pub observed: SustainFigures,
     /// The criteria, in the RFC's order.
     pub criteria: Vec<Check>,
     /// The checks of the generator.
@@ -87,11 +87,11 @@ pub struct Judged {
 }
 
 /// Judges an iteration.
-pub fn judge(run: &IterationRecord<'_>) -> Judged {
+pub fn judge(run: &IterationRecord<'_>) -> JudgedIteration {
     let TrialMeasurement { request, window, aborted, tally, observations, .. } = run.measurement;
     let held = run.case.kind() == Kind::Concurrency;
     let seconds = request.duration.as_secs_f64() as u32;
-    let observed = Observed::of(run.intervals, run.sustain_from, seconds, held);
+    let observed = SustainFigures::of(run.intervals, run.sustain_from, seconds, held);
     let watched = watched(run);
     // Transactions of a held connection arrive one by one.
     let edge = EDGE_ARRIVALS * if held { 1.0 } else { f64::from(run.transactions) };
@@ -119,7 +119,7 @@ pub fn judge(run: &IterationRecord<'_>) -> Judged {
     checks.extend(incomplete(observed.series.len(), seconds, *aborted));
     let loss_ratio = share(unsuccessful(&watched), watched.scheduled);
     let judgement = conclude(checks.clone(), criteria.clone(), loss_ratio);
-    Judged { observed, criteria, checks, judgement }
+    JudgedIteration { observed, criteria, checks, judgement }
 }
 
 /// Returns the counts that F and R refer to: from the sustain phase on, so that a later timeout is
@@ -212,7 +212,7 @@ fn deviates(criterion: Criterion, seen: f64, limit: f64, floor: f64, mean: Measu
 }
 
 /// `edge`: transactions that a second may have more or less.
-fn forwarding(observed: &Observed, edge: f64) -> Check {
+fn forwarding(observed: &SustainFigures, edge: f64) -> Check {
     let (seen, mean) =
         deviation(&observed.series, |sample| sample.rates.inspected_throughput_bit_s);
     let floor = if mean > 0.0 { observed.bits_per_transaction() * edge / mean } else { 0.0 };
@@ -224,7 +224,7 @@ fn forwarding(observed: &Observed, edge: f64) -> Check {
     check
 }
 
-fn concurrency(observed: &Observed) -> Check {
+fn concurrency(observed: &SustainFigures) -> Check {
     let (seen, mean) =
         deviation(&observed.series, |sample| sample.rates.concurrent_tcp_connections);
     let opened = observed.sustain.connections.opened as f64 / observed.series.len().max(1) as f64;
@@ -235,7 +235,7 @@ fn concurrency(observed: &Observed) -> Check {
     deviates(Concurrency, seen, CONCURRENCY_MAX, floor, open)
 }
 
-fn kept(observed: &Observed, target: f64, edge: f64) -> Check {
+fn kept(observed: &SustainFigures, target: f64, edge: f64) -> Check {
     let least = observed
         .series
         .iter()

@@ -10,7 +10,7 @@ const STATUS_OK: u16 = 200;
 
 /// Figures of the sustain phase.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Observed {
+pub struct SustainFigures {
     /// All seconds of the phase.
     pub sustain: Tally,
     /// Each second.
@@ -19,7 +19,7 @@ pub struct Observed {
     pub kpis: Kpis,
 }
 
-impl Observed {
+impl SustainFigures {
     /// Reads the seconds `from..from + seconds` of a load. Connections are the held ones if `held`, and else those of
     /// sessions under way.
     pub fn of(intervals: &[Interval], from: u32, seconds: u32, held: bool) -> Self {

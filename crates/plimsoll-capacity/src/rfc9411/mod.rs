@@ -16,6 +16,6 @@ mod procedure;
 #[cfg(test)]
 mod tests;
 
-pub use criteria::{IterationRecord, Judged, isolation, judge, thresholds};
-pub use kpi::Observed;
+pub use criteria::{IterationRecord, JudgedIteration, isolation, judge, thresholds};
+pub use kpi::SustainFigures;
 pub use procedure::{Conclusion, Iterate, Settings, initial_load, proceed};

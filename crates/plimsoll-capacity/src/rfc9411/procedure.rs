@@ -7,8 +7,8 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Outcome, Stopped, TrialMeasurement, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
-use super::criteria::Judged;
-use crate::search::{Mode, RateSearch, SearchSettings, Step as SearchStep};
+use super::criteria::JudgedIteration;
+use crate::search::{Mode, RateSearch, SearchSettings, SearchStep};
 
 /// Share of the target in step 1.
 const INITIAL_SHARE: f64 = 0.1;
@@ -60,7 +60,7 @@ pub struct Conclusion {
     /// The lowest load above it that failed.
     pub failed_load: Option<f64>,
     /// The iteration at the reported load; without a load, the last one.
-    pub shown: Option<Rc<Judged>>,
+    pub shown: Option<Rc<JudgedIteration>>,
 }
 
 /// The end of a procedure before its last step.
@@ -77,8 +77,8 @@ struct Procedure<F> {
     /// The rest before the next iteration.
     rest: Nanos,
     /// The GOOD iteration that the case would report, with its load.
-    good: Option<(f64, Rc<Judged>)>,
-    last: Option<Rc<Judged>>,
+    good: Option<(f64, Rc<JudgedIteration>)>,
+    last: Option<Rc<JudgedIteration>>,
 }
 
 /// The load of step 1.
@@ -94,7 +94,7 @@ pub fn initial_load(kind: Kind, target: f64) -> f64 {
 /// Returns the error of `iterate`.
 pub fn proceed<E>(
     settings: Settings,
-    iterate: impl FnMut(Iterate) -> Result<Result<Judged, Stopped>, E>,
+    iterate: impl FnMut(Iterate) -> Result<Result<JudgedIteration, Stopped>, E>,
 ) -> Result<Conclusion, E> {
     let (failed, rest, good, last) = (None, Nanos::ZERO, None, None);
     let mut procedure = Procedure { settings, iterate, failed, rest, good, last };
@@ -113,7 +113,7 @@ pub fn proceed<E>(
     })
 }
 
-impl<E, F: FnMut(Iterate) -> Result<Result<Judged, Stopped>, E>> Procedure<F> {
+impl<E, F: FnMut(Iterate) -> Result<Result<JudgedIteration, Stopped>, E>> Procedure<F> {
     fn steps(&mut self) -> Result<(Ending, Option<f64>), Cut<E>> {
         let Settings { kind, target, sustain } = self.settings;
         let initial = initial_load(kind, target);
@@ -178,7 +178,12 @@ impl<E, F: FnMut(Iterate) -> Result<Result<Judged, Stopped>, E>> Procedure<F> {
         Err(Cut::Ended(Ending::GeneratorLimited { why }, reached))
     }
 
-    fn iterate(&mut self, step: Step, load: f64, sustain: Nanos) -> Result<Rc<Judged>, Cut<E>> {
+    fn iterate(
+        &mut self,
+        step: Step,
+        load: f64,
+        sustain: Nanos,
+    ) -> Result<Rc<JudgedIteration>, Cut<E>> {
         let ran = (self.iterate)(Iterate { step, load, sustain, rest: self.rest });
         let judged = match ran.map_err(Cut::Failed)? {
             Ok(judged) => Rc::new(judged),

@@ -35,7 +35,7 @@ fn steady() -> Vec<Interval> {
     vec![second(0, 500), second(1, 1_000), second(2, 1_000), second(3, 1_000), second(4, 500)]
 }
 
-fn judged(case: Case, step: Step, intervals: &[Interval], aborted: bool) -> Judged {
+fn judged(case: Case, step: Step, intervals: &[Interval], aborted: bool) -> JudgedIteration {
     observed(case, step, intervals, aborted, &Observations::default())
 }
 
@@ -45,7 +45,7 @@ fn observed(
     intervals: &[Interval],
     aborted: bool,
     observations: &Observations,
-) -> Judged {
+) -> JudgedIteration {
     let mut whole = Tally::default();
     intervals.iter().for_each(|interval| whole.merge_following(&interval.tally));
     let request = TrialRequest {
@@ -76,7 +76,7 @@ fn observed(
     })
 }
 
-fn find<'a>(judged: &'a Judged, letter: &str) -> &'a Check {
+fn find<'a>(judged: &'a JudgedIteration, letter: &str) -> &'a Check {
     let found = judged.criteria.iter().find(|check| check.id.name().starts_with(letter));
     found.unwrap_or_else(|| panic!("no {letter} in {:?}", judged.criteria))
 }
@@ -237,7 +237,7 @@ fn what_was_cut_short_shows_nothing_unless_it_failed() {
     let seconds = &steady()[..2];
     let cut = judged(Case::HttpThroughput, Step::Initial, seconds, false);
     assert_eq!(cut.judgement.verdict, Verdict::Invalid);
-    let samples = |judged: &Judged| {
+    let samples = |judged: &JudgedIteration| {
         let found = judged.checks.iter().find(|check| check.id == CheckId::Samples);
         found.map(|check| (check.measures[0].value, check.level))
     };
@@ -301,9 +301,9 @@ fn run(
         seen.push(asked);
         assert!(seen.len() < 100, "it does not end: {seen:?}");
         let judgement = judgement(server(&asked));
-        let observed = Observed { sustain, ..Observed::default() };
+        let observed = SustainFigures { sustain, ..SustainFigures::default() };
         let (criteria, checks) = (Vec::new(), Vec::new());
-        Ok::<_, Infallible>(Ok(Judged { observed, criteria, checks, judgement }))
+        Ok::<_, Infallible>(Ok(JudgedIteration { observed, criteria, checks, judgement }))
     });
     (conclusion.unwrap_or_else(|never| match never {}), seen)
 }
@@ -426,8 +426,8 @@ fn a_stop_keeps_what_is_known() {
     let conclusion = proceed(settings(1_000.0, Kind::Throughput), |asked| {
         made += 1;
         let judgement = judgement(if made == 1 { Verdict::Good } else { Verdict::Bad });
-        let (observed, criteria, checks) = (Observed::default(), Vec::new(), Vec::new());
-        let judged = Judged { observed, criteria, checks, judgement };
+        let (observed, criteria, checks) = (SustainFigures::default(), Vec::new(), Vec::new());
+        let judged = JudgedIteration { observed, criteria, checks, judgement };
         Ok::<_, Infallible>(if asked.step == Step::Search { Err(why.clone()) } else { Ok(judged) })
     });
     let conclusion = conclusion.unwrap();

@@ -7,7 +7,7 @@ use plimsoll_model::trial::{
 
 use crate::stats::median_of;
 
-use super::bounds::Observed;
+use super::bounds::ObservedBounds;
 use super::contrast::{differed, full_host};
 use super::evidence::Evidence;
 use super::fit::Fit;
@@ -28,7 +28,7 @@ const LEVELS_APART: f64 = 0.1;
 const SPREADS_APART: f64 = 4.0;
 /// A wider interval says nothing.
 const WIDTH_MAX: f64 = 0.6;
-/// One that spans the speeds that were met is told up to this upper over lower bound.
+/// Largest upper over lower bound of a range that spans the speeds that were observed.
 const RANGE_MAX: f64 = 3.0;
 /// A wider interval is of a server that has several speeds: it reaches to the slowest and the fastest that were met.
 const OF_SPEEDS: f64 = 0.2;
@@ -86,7 +86,7 @@ impl Known<'_> {
 
     /// The interval that spans what was observed, where one capacity does not explain it: from a load that held,
     /// through what the fit says, to the lowest load above that did not.
-    fn range(&self, why: &Unsettled, observed: &Observed) -> Option<(Rate, Rate)> {
+    fn range(&self, why: &Unsettled, observed: &ObservedBounds) -> Option<(Rate, Rate)> {
         let is_of_speeds = matches!(
             why,
             Unsettled::NotConfirmed { .. }
@@ -275,7 +275,7 @@ pub(super) fn answer(
     notes: &[String],
 ) -> TippingPoint {
     let Known { task, evidence, guards, fit } = *known;
-    let held = Observed::of(&guards.levels.counted(evidence), task.limits.confirm_trial);
+    let held = ObservedBounds::of(&guards.levels.counted(evidence), task.limits.confirm_trial);
     let (outcome, observed) = match (known.outcome(plan, reached), held) {
         // A load held all the same.
         (Outcome::Unstable { why } | Outcome::Undecided { why }, Some(held)) => {
@@ -310,7 +310,7 @@ pub(super) fn answer(
     };
     let mut notes = notes.to_vec();
     if !matches!(outcome, Outcome::Unstable { .. }) {
-        notes.extend(guards.levels.told(evidence));
+        notes.extend(guards.levels.describe(evidence));
     }
     notes.extend(slow.and_then(Rate::per_second).map(|slow| {
         format!(
@@ -341,7 +341,8 @@ pub(super) fn answer(
         run: Some(task.limits.confirm_trial),
         confidence: is_interval.then_some(task.settings.confidence),
         spread,
-        drift_per_min: fit.map(|fit| if fit.drift.is_seen { fit.drift.per_min } else { 0.0 }),
+        drift_per_min: fit
+            .map(|fit| if fit.drift.is_significant { fit.drift.per_min } else { 0.0 }),
         conditional_throughput: lower.and_then(|lower| evidence.conditional_throughput(lower)),
         trials: evidence.judged,
         invalid_trials: evidence.invalid,

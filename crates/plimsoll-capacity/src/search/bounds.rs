@@ -10,13 +10,13 @@ const ACCIDENTS: f64 = 0.15;
 
 /// A load that met the objective in every trial at it, and the lowest load above it that missed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Observed {
+pub(crate) struct ObservedBounds {
     pub(crate) lower: Rate,
     pub(crate) met: Met,
     pub(crate) upper: Option<Rate>,
 }
 
-impl Observed {
+impl ObservedBounds {
     /// The highest load that was met for `long` in all, by trials between it and the lowest load above it that
     /// was missed; `None` if no load held.
     pub(crate) fn of(trials: &[Trial], long: Nanos) -> Option<Self> {

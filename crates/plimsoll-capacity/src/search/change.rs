@@ -68,8 +68,8 @@ fn marginal(segments: &[&[f64]], own_sds: [f64; 2], spreads: &[(f64, f64)]) -> f
     let each = own_sds.into_iter().flat_map(|own| {
         let segments = &segments;
         spreads.iter().map(move |(sd, weight)| {
-            let told = segments.iter().map(|segment| segment.log_likelihood(sd.hypot(own)));
-            (0.5 * weight).ln() + told.sum::<f64>()
+            let logs = segments.iter().map(|segment| segment.log_likelihood(sd.hypot(own)));
+            (0.5 * weight).ln() + logs.sum::<f64>()
         })
     });
     log_sum(&each.collect::<Vec<_>>())
@@ -143,7 +143,7 @@ pub(crate) struct Drift {
     /// Standard deviation of that.
     pub(crate) sd: f64,
     /// Whether there is one, rather than not.
-    pub(crate) is_seen: bool,
+    pub(crate) is_significant: bool,
 }
 
 /// The drift that the readings of one level show.
@@ -153,12 +153,12 @@ pub(crate) fn drift(readings: &[Reading], spreads: &[(f64, f64)]) -> Drift {
     }
     let level: Vec<f64> = readings.iter().map(|r| r.y).collect();
     let none = (1.0 - DRIFT_PRIOR).ln() + marginal(&[&level], reading_sds(readings), spreads);
-    let (mean, square, told) = drifting(readings, spreads);
-    let some = DRIFT_PRIOR.ln() + told;
+    let (mean, square, log_likelihood) = drifting(readings, spreads);
+    let some = DRIFT_PRIOR.ln() + log_likelihood;
     let share = (some - log_sum(&[none, some])).exp();
     let per_min = share * mean;
     let sd = (share * square - per_min * per_min).max(0.0).sqrt();
-    Drift { per_min, sd, is_seen: share > DRIFT_SEEN }
+    Drift { per_min, sd, is_significant: share > DRIFT_SEEN }
 }
 
 /// Looks at the readings of what was one level so far. `spreads` is what the verdicts say of how much
@@ -174,14 +174,14 @@ pub(crate) fn change(readings: &[Reading], spreads: &[(f64, f64)]) -> Change {
     let mut best = (f64::NEG_INFINITY, 0);
     for at in 1..level.len() {
         let (before, after) = level.split_at(at);
-        let told = marginal(&[before, after], own_sds, spreads);
+        let log_likelihood = marginal(&[before, after], own_sds, spreads);
         let is_large = (middle(after) - middle(before)).abs() > STEP_LEAST;
-        if is_large && told > best.0 {
-            best = (told, at);
+        if is_large && log_likelihood > best.0 {
+            best = (log_likelihood, at);
         }
     }
-    let (told, at) = best;
-    if told - steady < ODDS.ln() {
+    let (log_likelihood, at) = best;
+    if log_likelihood - steady < ODDS.ln() {
         // Two readings far apart: nothing says yet which of them is the rule.
         let apart = (level[level.len() - 1] - middle(&level[..level.len() - 1])).abs();
         let is_last = level.len() == 2 && apart > 2.0 * STEP_LEAST;
@@ -225,23 +225,26 @@ mod tests {
         let of = |values: &[f64]| drift(&readings(values), &SPREADS);
         assert_eq!(of(&[]), Drift::default());
         let steady = of(&[100.0, 100.1, 99.9, 100.0, 100.1, 99.9]);
-        assert!(!steady.is_seen && steady.per_min.abs() < 0.001 && steady.sd < 0.002, "{steady:?}");
+        assert!(
+            !steady.is_significant && steady.per_min.abs() < 0.001 && steady.sd < 0.002,
+            "{steady:?}"
+        );
         let noisy = of(&[100.0, 108.0, 95.0, 99.0, 106.0, 93.0]);
-        assert!(!noisy.is_seen && noisy.per_min.abs() < 0.005, "{noisy:?}");
+        assert!(!noisy.is_significant && noisy.per_min.abs() < 0.005, "{noisy:?}");
         // 1 % a minute, a reading each 20 s.
         let falling = |readings: i32| -> Vec<f64> {
             (0..readings).map(|i| 100.0 * (1.0 - 0.01 * f64::from(i) / 3.0)).collect()
         };
         let seen = of(&falling(8));
-        assert!(seen.is_seen && (seen.per_min + 0.01).abs() < 0.002, "{seen:?}");
+        assert!(seen.is_significant && (seen.per_min + 0.01).abs() < 0.002, "{seen:?}");
         // 0.2 % a minute is not a multiple of a step.
         let slow: Vec<f64> = (0..45).map(|i| 100.0 * (1.0 - 0.002 * f64::from(i) / 3.0)).collect();
         let seen = of(&slow);
-        assert!(seen.is_seen && (seen.per_min + 0.002).abs() < 0.0001, "{seen:?}");
+        assert!(seen.is_significant && (seen.per_min + 0.002).abs() < 0.0001, "{seen:?}");
         // Counts that are small enough for chance, and do not look like it.
         let mut even = readings(&falling(6));
         even.iter_mut().for_each(|reading| reading.count = 15_000.0);
         let seen = drift(&even, &SPREADS);
-        assert!(seen.is_seen && (seen.per_min + 0.01).abs() < 0.003, "{seen:?}");
+        assert!(seen.is_significant && (seen.per_min + 0.01).abs() < 0.003, "{seen:?}");
     }
 }

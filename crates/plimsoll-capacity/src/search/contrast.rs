@@ -5,7 +5,7 @@ use plimsoll_model::trial::{Contrast, Witness};
 
 use crate::stats::median_of;
 
-use super::seen::Seen;
+use super::conditions::Conditions;
 use super::trials::Trial;
 
 /// A server that carries this share of its best, or more, is as it was.
@@ -19,8 +19,8 @@ const FULL: f64 = 0.95;
 /// Share of the time in which a process wants a CPU and waits for one, from which on it waits for others.
 const WAITED: f64 = 0.5;
 
-fn typical(trials: &[&Trial], figure: fn(&Seen) -> Option<f64>) -> Option<f64> {
-    median_of(trials.iter().filter_map(|trial| figure(&trial.seen)))
+fn typical(trials: &[&Trial], figure: fn(&Conditions) -> Option<f64>) -> Option<f64> {
+    median_of(trials.iter().filter_map(|trial| figure(&trial.conditions)))
 }
 
 /// Returns the differences between the overloads in which the server carried most and those in which it
@@ -87,29 +87,32 @@ mod tests {
             scheduled: 6_000,
             rarely_missed: false,
             role: Role::Sentinel,
-            seen: Seen { steal: Some(steal), ..Seen::default() },
+            conditions: Conditions { steal: Some(steal), ..Conditions::default() },
         }
     }
 
     #[test]
     fn what_was_worse_while_less_was_carried_is_named() {
-        let told = |trials: &[Trial]| differed(trials.iter());
+        let of = |trials: &[Trial]| differed(trials.iter());
         let stolen = [overload(1_000.0, 0.01), overload(990.0, 0.01), overload(600.0, 0.3)];
         let steal = Contrast { witness: Witness::Steal, then: 0.01, now: 0.3 };
-        assert_eq!(told(&stolen), [steal]);
-        assert_eq!(told(&[overload(1_000.0, 0.3), overload(600.0, 0.01)]), []);
-        assert_eq!(told(&[overload(1_000.0, 0.01)]), []);
+        assert_eq!(of(&stolen), [steal]);
+        assert_eq!(of(&[overload(1_000.0, 0.3), overload(600.0, 0.01)]), []);
+        assert_eq!(of(&[overload(1_000.0, 0.01)]), []);
     }
 
     #[test]
     fn a_full_host_is_named() {
         let trial = |host_cpu, run_delay| {
-            let seen =
-                Seen { host_cpu: Some(host_cpu), run_delay: Some(run_delay), ..Seen::default() };
-            Trial { seen, ..overload(20.0, 0.0) }
+            let conditions = Conditions {
+                host_cpu: Some(host_cpu),
+                run_delay: Some(run_delay),
+                ..Conditions::default()
+            };
+            Trial { conditions, ..overload(20.0, 0.0) }
         };
-        let told = full_host([trial(1.0, 0.98), trial(0.99, 0.9)].iter()).expect("it was full");
-        assert!(told.starts_with("the CPUs of this host were 100 % busy"), "{told}");
+        let text = full_host([trial(1.0, 0.98), trial(0.99, 0.9)].iter()).expect("it was full");
+        assert!(text.starts_with("the CPUs of this host were 100 % busy"), "{text}");
         assert_eq!(full_host([trial(1.0, 0.1)].iter()), None, "the client alone was quick");
         assert_eq!(full_host([trial(0.5, 0.9)].iter()), None);
         let met = Trial { good: true, ..trial(1.0, 1.0) };

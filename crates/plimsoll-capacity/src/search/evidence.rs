@@ -8,10 +8,10 @@ use plimsoll_model::{Nanos, Rate};
 use crate::losses::{Context, Unloaded};
 use crate::stats::{median_of, upper_median};
 
+use super::conditions::starved;
 use super::periodic::Periodic;
 use super::rare::{Bad, BadOps};
 use super::second::Second;
-use super::seen::starved;
 use super::trials::{Role, Trial};
 
 /// A server that carries less than this share of what it carried in the first overloads has fallen.
@@ -166,7 +166,7 @@ impl Evidence {
     }
 
     fn is_disturbed(&self, trial: &Trial) -> bool {
-        !trial.good && self.is_starved(trial.seen.starved)
+        !trial.good && self.is_starved(trial.conditions.starved)
     }
 
     /// Trials that were not GOOD while others took the server's CPU.
@@ -195,12 +195,13 @@ impl Evidence {
         let long = || self.trials.iter().filter(is_long);
         let most = long().filter_map(Trial::saturated).reduce(f64::max)?;
         let carried_most = |trial: &&Trial| trial.carried >= Some(CARRIED_MOST * most);
-        median_of(long().filter(carried_most).filter_map(|trial| trial.seen.starved))
+        median_of(long().filter(carried_most).filter_map(|trial| trial.conditions.starved))
     }
 
     /// Returns the disturbed trials; `None` if there were none.
     pub(crate) fn disturbance(&self) -> Option<Disturbed> {
-        let waited = self.disturbed().filter_map(|trial| trial.seen.starved).reduce(f64::max)?;
+        let waited =
+            self.disturbed().filter_map(|trial| trial.conditions.starved).reduce(f64::max)?;
         let trials = self.disturbed().count() as u32;
         Some(Disturbed { trials, waited, usual: self.usually_starved()? })
     }
@@ -321,7 +322,7 @@ impl Evidence {
 
 #[cfg(test)]
 mod tests {
-    use super::super::seen::Seen;
+    use super::super::conditions::Conditions;
     use super::*;
 
     fn overload(at_s: f64, good: bool, starved: f64) -> Trial {
@@ -338,7 +339,7 @@ mod tests {
             rarely_missed: false,
             scheduled: 6_000,
             role: Role::Sentinel,
-            seen: Seen::starved(starved),
+            conditions: Conditions::starved(starved),
         }
     }
 
@@ -391,7 +392,7 @@ mod tests {
             evidence.append(overload(2.0, false, 0.5));
             evidence.append(overload(3.0, false, 0.6));
         }
-        assert!(evidence.all().all(|trial| trial.seen == Seen::starved(0.1)));
+        assert!(evidence.all().all(|trial| trial.conditions == Conditions::starved(0.1)));
         assert_eq!(evidence.all().count(), 9);
     }
 

@@ -34,8 +34,8 @@ pub(super) struct Fit {
     pub(super) speeds: Speeds,
     pub(super) paces: Paces,
     pub(super) drift: Drift,
-    /// Change of the capacity within half of a longer trial, logarithmic.
-    pub(super) blur: f64,
+    /// Change of the capacity within half of a confirmation, logarithmic, if it drifts.
+    pub(super) drift_error: f64,
     /// Ends of the interval, operations per second: loads that were measured, unless the server
     /// drifted.
     pub(super) lower: Option<f64>,
@@ -133,8 +133,8 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     let samples: Vec<Sample> = speeds.depths().into_iter().map(sample).collect();
     let even = Posterior::of(&samples)?;
     let (random, posterior) = with_random_arrivals(&even, &trials, &task.slo);
-    let blur = if drift.is_seen { drift.per_min.abs() / 60.0 } else { 0.0 };
-    let blur = blur * 0.5 * task.limits.confirm_trial.as_secs_f64();
+    let drift_error = if drift.is_significant { drift.per_min.abs() / 60.0 } else { 0.0 };
+    let drift_error = drift_error * 0.5 * task.limits.confirm_trial.as_secs_f64();
     let (lower, upper, ends) = (None, None, (0.0, 0.0));
     let mut fit = Fit {
         even,
@@ -145,7 +145,7 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
         speeds,
         paces,
         drift,
-        blur,
+        drift_error,
         lower,
         upper,
         ends,
@@ -159,7 +159,7 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
 fn readings(trials: &[Trial], speeds: &Speeds) -> Vec<Reading> {
     // Where the speed changes within seconds, one that was met shows how fast the server is at times.
     let is_told = |trial: &&Trial| {
-        trial.saturated().is_some() || speeds.are_varied() && trial.role == Role::Sentinel
+        trial.saturated().is_some() || speeds.have_slow_seconds() && trial.role == Role::Sentinel
     };
     trials.iter().filter(is_told).filter_map(reading).collect()
 }
@@ -176,7 +176,7 @@ fn sample(
     let mut sample = Sample::default();
     // An overload that was met is a verdict, unless it met a fast moment, or no pause; any other was BAD on
     // purpose.
-    let is_varied = speeds.are_varied() || has_pauses;
+    let is_varied = speeds.have_slow_seconds() || has_pauses;
     let is_verdict = |t: &&Trial| t.is_verdict() || t.good && t.is_overload() && !is_varied;
     for t in trials.iter().filter(is_verdict) {
         let mixture = speeds.mixture(depth, t.planned);
@@ -185,7 +185,7 @@ fn sample(
     sample.readings = readings.iter().map(|r| r.y - since(r.at_s) - depth).collect();
     sample.reading_sd = reading_sd(readings);
     sample.varied = speeds.depth;
-    if speeds.are_varied()
+    if speeds.have_slow_seconds()
         && let Some(middle) = median_of(sample.readings.iter().copied())
     {
         // They differ because the speed does, and not as runs do.
@@ -206,8 +206,8 @@ fn find_ends(fit: &mut Fit, offered: &[f64], task: &Task, grid: &Grid) {
     let half_s = trials.last().map_or(0.0, |t| t.at_s) - trials.first().map_or(0.0, |t| t.at_s);
     let unsure = Z_95 * fit.drift.sd / 60.0 * 0.5 * half_s;
     let middle = fit.posterior.quantile(0.5);
-    let low = middle - unsure.hypot(middle - fit.posterior.quantile(tail)) - fit.blur;
-    let high = middle + unsure.hypot(fit.posterior.quantile(1.0 - tail) - middle) + fit.blur;
+    let low = middle - unsure.hypot(middle - fit.posterior.quantile(tail)) - fit.drift_error;
+    let high = middle + unsure.hypot(fit.posterior.quantile(1.0 - tail) - middle) + fit.drift_error;
     let (low, high) = (low.exp() / (1.0 + tolerated(low.exp(), trials, task)), high.exp());
     fit.ends = (low, high);
     let (least, most) = (

@@ -10,7 +10,7 @@ use plimsoll_model::trial::{
     SloFound, Stopped, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Verdict,
 };
 
-use super::{RateSearch, SearchSettings, Step};
+use super::{RateSearch, SearchSettings, SearchStep};
 
 /// Time and trials that a further objective adds to a search, relative: it needs no
 /// expansion of its own.
@@ -60,10 +60,10 @@ impl GoalSearch {
     }
 
     /// Returns the next step; the same one until a result or a stop is handled.
-    pub fn next_step(&mut self) -> Step {
+    pub fn next_step(&mut self) -> SearchStep {
         while let Some(search) = self.searches.get_mut(self.ended) {
             match search.next_step() {
-                Step::Done(_) => {
+                SearchStep::Done(_) => {
                     self.ended += 1;
                     if let Some(next) = self.searches.get_mut(self.ended) {
                         next.begin_from_evidence();
@@ -72,7 +72,7 @@ impl GoalSearch {
                 step => return step,
             }
         }
-        Step::Done(self.answer())
+        SearchStep::Done(self.answer())
     }
 
     /// Judges the trial that was asked for, and learns from it. The record has the verdict by the first

@@ -146,7 +146,7 @@ impl Levels {
     }
 
     /// Every change, in words and in the order of time; `None` where there was none.
-    pub(crate) fn told(&self, evidence: &Evidence) -> Option<String> {
+    pub(crate) fn describe(&self, evidence: &Evidence) -> Option<String> {
         let rate = |level| Self::carries(level, evidence).and_then(|y| Rate::per_second(y.exp()));
         let words = |pair: &[Level]| {
             let minutes = |at_s: f64| format!("{:.1}", at_s.max(0.0) / 60.0);
@@ -176,7 +176,7 @@ pub(crate) fn reading(trial: &Trial) -> Option<Reading> {
 mod tests {
     use plimsoll_model::Nanos;
 
-    use super::super::seen::Seen;
+    use super::super::conditions::Conditions;
     use super::*;
 
     const ANCHOR: f64 = 2_000.0;
@@ -198,7 +198,7 @@ mod tests {
                 scheduled: 6_000,
                 rarely_missed: false,
                 role: Role::Sentinel,
-                seen: Seen::default(),
+                conditions: Conditions::default(),
             });
             levels.observe(&evidence, ANCHOR, &[(0.002, 0.5), (0.01, 0.5)]);
         }
@@ -224,7 +224,7 @@ mod tests {
         let rose = [700.0, 701.0, 1_000.0, 1_001.0];
         assert_eq!(of(&rose), [slow, slow, fast, fast], "not for long enough");
         let (levels, evidence) = levels_of(&rose);
-        let text = levels.told(&evidence).expect("a change");
+        let text = levels.describe(&evidence).expect("a change");
         assert!(text.contains("rose 43 % between minute 1.0 and 2.0"), "{text}");
         let warm = [700.0, 701.0, 1_000.0, 1_001.0, 1_000.0];
         assert_eq!(of(&warm), [none, none, slow, slow, slow], "those before are measured again");

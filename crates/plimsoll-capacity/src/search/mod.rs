@@ -12,6 +12,7 @@
 mod answer;
 mod bounds;
 mod change;
+mod conditions;
 mod contrast;
 mod evidence;
 mod fit;
@@ -27,7 +28,6 @@ mod rare;
 mod regimes;
 mod safe;
 mod second;
-mod seen;
 mod settings;
 mod shadow;
 mod silence;
@@ -45,7 +45,8 @@ use plimsoll_model::{Nanos, Rate};
 use crate::verdict::judge;
 
 use answer::{Known, Landmarks, answer};
-use bounds::Observed;
+use bounds::ObservedBounds;
+use conditions::starved;
 use evidence::Evidence;
 use fit::{Fit, Fitted, fit, spreads};
 use guards::Guards;
@@ -53,9 +54,8 @@ use levels::Levels;
 use open::pool;
 use policy::{Policy, Want};
 use rare::Pooled;
-use seen::starved;
-use shadow::Shade;
-use silence::Heard;
+use shadow::Suspicion;
+use silence::Presence;
 use task::Task;
 use trials::{Role, Trial};
 
@@ -66,7 +66,7 @@ pub use settings::{CONFIDENCE, LOWEST_PER_S, Limits, Mode, SearchSettings};
 /// The next step.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one at a time, and the large one ends a search")]
-pub enum Step {
+pub enum SearchStep {
     /// Run this trial and hand in its measurement.
     Trial(TrialRequest),
     /// The search is over.
@@ -106,28 +106,28 @@ impl RateSearch {
     }
 
     /// Returns the next step; the same one until a result or a stop is handled.
-    pub fn next_step(&mut self) -> Step {
+    pub fn next_step(&mut self) -> SearchStep {
         if let Some(tipping) = &self.finished {
-            return Step::Done(tipping.clone());
+            return SearchStep::Done(tipping.clone());
         }
         if let Some(request) = self.pending {
-            return Step::Trial(request);
+            return SearchStep::Trial(request);
         }
         loop {
             let want = self.with_policy(Policy::plan);
             let outcome = match self.admit(want) {
                 Ok(request) => {
                     self.pending = Some(request);
-                    return Step::Trial(request);
+                    return SearchStep::Trial(request);
                 }
                 Err(outcome) => outcome,
             };
             if let Some(why) = self.guards.silence.give_up() {
-                return Step::Done(self.finish(Outcome::Unfinished { why }));
+                return SearchStep::Done(self.finish(Outcome::Unfinished { why }));
             }
             let is_open = matches!(outcome, Outcome::Undecided { .. } | Outcome::Unstable { .. });
             if !is_open || !self.with_policy(Policy::extend) {
-                return Step::Done(self.finish(outcome));
+                return SearchStep::Done(self.finish(outcome));
             }
         }
     }
@@ -204,9 +204,10 @@ impl RateSearch {
     /// has come near the tipping point, only loads far below it have been tried for long.
     fn with_highest_held(&self, answer: TippingPoint) -> TippingPoint {
         let is_observed = answer.met.is_some() && answer.confidence.is_none();
-        let highest = || Observed::of(&self.guards.levels.counted(&self.evidence), Nanos::ZERO);
+        let highest =
+            || ObservedBounds::of(&self.guards.levels.counted(&self.evidence), Nanos::ZERO);
         match is_observed.then(highest).flatten() {
-            Some(Observed { lower, met, upper }) => {
+            Some(ObservedBounds { lower, met, upper }) => {
                 TippingPoint { lower: Some(lower), met: Some(met), upper, ..answer }
             }
             None => answer,
@@ -307,17 +308,17 @@ impl RateSearch {
         judgement: &Judgement,
     ) -> Option<Outcome> {
         let was_there = self.policy.has_qualified();
-        match self.guards.silence.see(measurement, judgement, was_there) {
-            Heard::Usual => {
+        match self.guards.silence.observe(measurement, judgement, was_there) {
+            Presence::Present => {
                 let end = self.learn_verdict(measurement, judgement);
                 if judgement.verdict == Verdict::Good {
                     self.guards.silence.remember(self.evidence.leaning_bounds());
                 }
                 end
             }
-            Heard::Nothing => None,
-            Heard::Back(first) => self.learn_verdict(&first.0, &first.1),
-            Heard::Gone(why) => Some(Outcome::Unfinished { why }),
+            Presence::Suspected => None,
+            Presence::Returned(first) => self.learn_verdict(&first.0, &first.1),
+            Presence::Gone(why) => Some(Outcome::Unfinished { why }),
         }
     }
 
@@ -332,7 +333,7 @@ impl RateSearch {
         if good {
             self.evidence.learn_unloaded(&measurement.tally);
         }
-        if request.phase.moves_bounds() && self.is_shaded(measurement, good) {
+        if request.phase.moves_bounds() && self.is_deferred(measurement, good) {
             return None;
         }
         self.guards.shadow.after_bad = !good;
@@ -345,12 +346,12 @@ impl RateSearch {
         if self.learn_pauses(measurement) { None } else { end }
     }
 
-    /// Reports whether the trial is set aside, to be repeated after a longer rest.
-    fn is_shaded(&mut self, measurement: &TrialMeasurement, good: bool) -> bool {
+    /// Reports whether the trial is deferred, to be repeated after a longer rest.
+    fn is_deferred(&mut self, measurement: &TrialMeasurement, good: bool) -> bool {
         let request = &measurement.request;
         let expected = self.expected(request.rate.get(), request.duration, false);
         let fit = self.fitted.get(&self.evidence);
-        if fit.is_some_and(|fit| fit.speeds.are_varied()) {
+        if fit.is_some_and(|fit| fit.speeds.have_slow_seconds()) {
             // It may as well have met a slow stretch, and those count.
             return false;
         }
@@ -358,10 +359,10 @@ impl RateSearch {
             // It does not count anyway, and rest would not help.
             return false;
         }
-        match self.guards.shadow.see(&self.evidence, measurement, good, expected) {
-            Shade::None => false,
-            Shade::Shaded => true,
-            Shade::Left(rest) => {
+        match self.guards.shadow.observe(&self.evidence, measurement, good, expected) {
+            Suspicion::None => false,
+            Suspicion::Deferred => true,
+            Suspicion::Confirmed(rest) => {
                 self.policy.notes.push(format!(
                     "the server was slow after an overload and well after {rest} of rest; it was \
                      left alone for so long from then on"

@@ -11,7 +11,7 @@ use super::rare::{BadOps, EXPECTED_MIN, Pooled, bad_of, is_rare, misses_rare_goa
 use super::trials::FAR_BELOW;
 use crate::stats::Z_95;
 
-/// From so many at a time on, it is said that operations are bad together.
+/// Operations that are bad at a time from which on the outcome names groups.
 const GROUPS: f64 = 3.0;
 
 /// A goal that the pool does not settle.
@@ -21,7 +21,7 @@ pub(super) struct Open {
     /// Bad operations that come together.
     together: f64,
     all: u64,
-    pub(super) said: Pooled,
+    pub(super) verdict: Pooled,
 }
 
 impl Open {
@@ -37,16 +37,16 @@ impl Open {
 
     /// Sort key: missed goals before unknown ones, and then the goal that needs most operations.
     fn by_urgency(&self) -> (bool, u64) {
-        (self.said == Pooled::Missed, self.missing().unwrap_or(u64::MAX))
+        (self.verdict == Pooled::Missed, self.missing().unwrap_or(u64::MAX))
     }
 
     /// Returns the objection to an answer for the loads up to `load`, or for that load alone, which is then
     /// the highest that may be offered.
     pub(super) fn outcome(&self, load: f64, is_cap: bool) -> Outcome {
-        let Self { goal, bad, together, all, said } = *self;
+        let Self { goal, bad, together, all, verdict } = *self;
         let together = if together >= GROUPS { together } else { 1.0 };
         let rate = Rate::per_second(load).unwrap_or_default();
-        if said == Pooled::Missed {
+        if verdict == Pooled::Missed {
             let why = Unsettled::GoalMissed { goal, bad, all, together, load: rate, is_cap };
             return Outcome::Unstable { why };
         }
@@ -92,16 +92,16 @@ pub(super) fn pool(
     let missed = |(index, goal): &(usize, &Goal)| {
         own[*index].ops as f64 > goal.bad_ratio_max() * scheduled as f64
     };
-    let said: Vec<Pooled> = rare_goals(slo)
+    let verdicts: Vec<Pooled> = rare_goals(slo)
         .filter(missed)
         .map(|(index, goal)| {
             let together = together(evidence, index, load, Some(&own[index]));
             pooled(bad[index].ops + own[index].ops, together, all, goal.bad_ratio_max())
         })
         .collect();
-    match said.contains(&Pooled::Missed) {
+    match verdicts.contains(&Pooled::Missed) {
         true => Pooled::Missed,
-        false if said.iter().all(|said| *said == Pooled::Met) => Pooled::Met,
+        false if verdicts.iter().all(|verdict| *verdict == Pooled::Met) => Pooled::Met,
         false => Pooled::Undecided,
     }
 }
@@ -115,9 +115,9 @@ pub(super) fn open_goal(evidence: &Evidence, slo: &Slo, lower: f64) -> Option<Op
             (pooled(bad.ops, together, all, goal.bad_ratio_max()), bad.ops, all)
         };
         // Near the bound a server fails as much as the goal allows: that is what a bound is.
-        let (said, bad, all) = up_to(lower);
-        let is_met = said == Pooled::Met || up_to(FAR_BELOW * lower).0 == Pooled::Met;
-        (!is_met).then_some(Open { goal: *goal, bad, together, all, said })
+        let (verdict, bad, all) = up_to(lower);
+        let is_met = verdict == Pooled::Met || up_to(FAR_BELOW * lower).0 == Pooled::Met;
+        (!is_met).then_some(Open { goal: *goal, bad, together, all, verdict })
     });
     open.max_by_key(Open::by_urgency)
 }
@@ -128,8 +128,8 @@ pub(super) fn open_goal_at(evidence: &Evidence, slo: &Slo, load: f64) -> Option<
     let (bad, all) = evidence.rarely_bad(load);
     let each = slo.goals.iter().zip(bad).enumerate().map(|(index, (goal, bad))| {
         let together = together(evidence, index, load, None);
-        let said = pooled(bad.ops, together, all, goal.bad_ratio_max());
-        Open { goal: *goal, bad: bad.ops, together, all, said }
+        let verdict = pooled(bad.ops, together, all, goal.bad_ratio_max());
+        Open { goal: *goal, bad: bad.ops, together, all, verdict }
     });
-    each.filter(|open| open.said != Pooled::Met).max_by_key(Open::by_urgency)
+    each.filter(|open| open.verdict != Pooled::Met).max_by_key(Open::by_urgency)
 }

@@ -1,4 +1,4 @@
-//! A server that is gone. A trial in which not one operation was answered is set aside, and the
+//! A server that is gone. A trial in which not one operation was answered is deferred, and the
 //! lowest load is offered instead: whoever answers that was only overloaded, and the trial counts
 //! as BAD. Whoever does not answer again and again is gone, and then the bounds are those of the
 //! time when it last met the objective.
@@ -11,13 +11,13 @@ use plimsoll_model::{ErrorClass, Nanos, Rate};
 const CHECKS_MAX: u32 = 4;
 
 /// A trial with its verdict.
-pub(super) type Judged = (TrialMeasurement, Judgement);
+pub(super) type JudgedTrial = (TrialMeasurement, Judgement);
 
 /// The guard against a server that is gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Silence {
-    /// The first trial without an answer, set aside.
-    aside: Option<Box<Judged>>,
+    /// The first trial without an answer, deferred.
+    deferred: Option<Box<JudgedTrial>>,
     /// Trials without an answer after that one, and their load.
     checks: u32,
     checked_at: Rate,
@@ -29,13 +29,13 @@ pub(super) struct Silence {
 
 /// The guard's verdict on a trial.
 #[derive(Clone, Debug)]
-pub(super) enum Heard {
+pub(super) enum Presence {
     /// The trial is one like any other.
-    Usual,
-    /// Nothing was answered in this trial, which is set aside, or in a check after it.
-    Nothing,
-    /// The server is there: the trial that was set aside was an overload, and counts.
-    Back(Box<Judged>),
+    Present,
+    /// Nothing was answered in this trial, which is deferred, or in a check after it.
+    Suspected,
+    /// The server is there: the trial that was deferred was an overload, and counts.
+    Returned(Box<JudgedTrial>),
     /// The server is gone.
     Gone(Stopped),
 }
@@ -43,7 +43,7 @@ pub(super) enum Heard {
 impl Silence {
     /// Reports whether the next trial asks if the server is still there.
     pub(super) const fn is_suspected(&self) -> bool {
-        self.aside.is_some()
+        self.deferred.is_some()
     }
 
     /// The rest before that trial, twice as long each time.
@@ -62,13 +62,13 @@ impl Silence {
     }
 
     /// Looks at a valid trial. `was_there`: the server has answered before.
-    pub(super) fn see(
+    pub(super) fn observe(
         &mut self,
         measurement: &TrialMeasurement,
         judgement: &Judgement,
         was_there: bool,
-    ) -> Heard {
-        if let Some(first) = self.aside.take() {
+    ) -> Presence {
+        if let Some(first) = self.deferred.take() {
             return self.check(first, measurement);
         }
         // Before the first answer there is no server to miss, and after an overload on purpose
@@ -76,28 +76,28 @@ impl Silence {
         let expected = measurement.request.phase.moves_bounds();
         if expected && was_there && is_unanswered(measurement) {
             self.checks = 0;
-            self.aside = Some(Box::new((measurement.clone(), judgement.clone())));
-            return Heard::Nothing;
+            self.deferred = Some(Box::new((measurement.clone(), judgement.clone())));
+            return Presence::Suspected;
         }
-        Heard::Usual
+        Presence::Present
     }
 
-    fn check(&mut self, first: Box<Judged>, measurement: &TrialMeasurement) -> Heard {
+    fn check(&mut self, first: Box<JudgedTrial>, measurement: &TrialMeasurement) -> Presence {
         if !is_unanswered(measurement) {
-            return Heard::Back(first);
+            return Presence::Returned(first);
         }
         self.checks += 1;
         self.checked_at = measurement.request.rate;
         if self.checks < CHECKS_MAX {
-            self.aside = Some(first);
-            return Heard::Nothing;
+            self.deferred = Some(first);
+            return Presence::Suspected;
         }
-        Heard::Gone(self.gone(&first.0))
+        Presence::Gone(self.gone(&first.0))
     }
 
     /// There is no time for another check: the server is gone if it was suspected to be.
     pub(super) fn give_up(&mut self) -> Option<Stopped> {
-        self.aside.take().map(|first| self.gone(&first.0))
+        self.deferred.take().map(|first| self.gone(&first.0))
     }
 
     /// Ends the guard: the server answered neither in the `first` trial nor in the checks after it.

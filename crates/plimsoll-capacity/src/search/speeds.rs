@@ -18,13 +18,13 @@ use crate::stats::upper_median;
 const SECONDS_MIN: usize = 6;
 /// A second with a smaller share of the usual answers is a pause, and no speed.
 const PAUSE: f64 = 0.4;
-/// Slow seconds carry so much less than the usual one, logarithmic; less may be chance.
-const VARIED_MIN: f64 = 0.08;
+/// Smallest loss of slow seconds against the usual one, logarithmic; less may be chance.
+const DEPTH_MIN: f64 = 0.08;
 /// Depths, as shares of how much less slow seconds carry than usual ones: a run may meet only with short ones, or
-/// with slower ones than were seen.
-const SEEN: [f64; 5] = [0.4, 0.7, 1.0, 1.3, 1.6];
+/// with slower ones than were observed.
+const OBSERVED_DEPTHS: [f64; 5] = [0.4, 0.7, 1.0, 1.3, 1.6];
 /// Depths if no slow second was observed, logarithmic, and the probability of each.
-const UNSEEN: [(f64, f64); 4] = [(0.0, 0.8), (0.06, 0.08), (0.14, 0.06), (0.3, 0.06)];
+const UNOBSERVED_DEPTHS: [(f64, f64); 4] = [(0.0, 0.8), (0.06, 0.08), (0.14, 0.06), (0.3, 0.06)];
 /// The depth, as such a share, that a prediction is made by.
 const USUAL: f64 = 0.7;
 
@@ -56,7 +56,7 @@ impl Speeds {
         sorted.retain(|log| *log > usual + PAUSE.ln());
         sorted.sort_by(f64::total_cmp);
         let depth = usual - sorted[sorted.len() / 10];
-        if sorted.len() < SECONDS_MIN || depth < VARIED_MIN {
+        if sorted.len() < SECONDS_MIN || depth < DEPTH_MIN {
             return steady;
         }
         let (slow_from, pause) = (usual - 0.5 * depth, usual + PAUSE.ln());
@@ -72,18 +72,20 @@ impl Speeds {
         Self { depth, share_of_slow: slow as f64 / sorted.len() as f64, run }
     }
 
-    /// Reports whether slow seconds were seen.
-    pub(crate) fn are_varied(&self) -> bool {
+    /// Reports whether slow seconds were observed.
+    pub(crate) fn have_slow_seconds(&self) -> bool {
         self.depth > 0.0
     }
 
     /// Returns the losses of runs against trials that miss the slow stretches, logarithmic, and the prior probability
     /// beforehand.
     pub(crate) fn depths(&self) -> Vec<(f64, f64)> {
-        if self.are_varied() {
-            return SEEN.map(|share| (share * self.depth, 1.0 / SEEN.len() as f64)).to_vec();
+        if self.have_slow_seconds() {
+            return OBSERVED_DEPTHS
+                .map(|share| (share * self.depth, 1.0 / OBSERVED_DEPTHS.len() as f64))
+                .to_vec();
         }
-        UNSEEN.to_vec()
+        UNOBSERVED_DEPTHS.to_vec()
     }
 
     /// Returns the excess of a trial of `length` over a run, if slow stretches are this deep: one that is half as
@@ -103,13 +105,13 @@ impl Speeds {
 
     /// Reports whether a trial of `length` may miss what a run meets with.
     pub(crate) fn misses(&self, length: Nanos) -> bool {
-        self.are_varied() && length < self.run
+        self.have_slow_seconds() && length < self.run
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::seen::Seen;
+    use super::super::conditions::Conditions;
     use super::super::trials::Role;
     use super::*;
 
@@ -146,7 +148,7 @@ mod tests {
             rarely_missed: false,
             scheduled: 18_000,
             role: Role::Sentinel,
-            seen: Seen::default(),
+            conditions: Conditions::default(),
         };
         let trials: Vec<Trial> = (0..answers.len().div_ceil(3) as u32).map(trial).collect();
         Speeds::of(&seconds, &trials, |_| 0.0, RUN)
@@ -154,21 +156,21 @@ mod tests {
 
     #[test]
     fn a_speed_varies_if_it_changes_within_overloads() {
-        assert!(!of(&[5_000.0; 9]).are_varied());
+        assert!(!of(&[5_000.0; 9]).have_slow_seconds());
         // From one to another, as a capacity does that is drawn for each trial.
         let by_trial = [[5_000.0; 3], [3_500.0; 3], [5_000.0; 3], [3_500.0; 3]].concat();
-        assert!(!of(&by_trial).are_varied());
+        assert!(!of(&by_trial).have_slow_seconds());
         // Unless it became slower within trials whose load was met up to then.
-        assert!(of_seconds(&by_trial, |ok| ok < 4_000.0).are_varied());
+        assert!(of_seconds(&by_trial, |ok| ok < 4_000.0).have_slow_seconds());
         // Too few seconds, and too small a difference.
-        assert!(!of(&[5_000.0, 4_000.0, 5_000.0, 4_000.0]).are_varied());
-        assert!(!of(&[5_000.0, 4_800.0, 5_000.0, 4_800.0, 5_000.0, 4_800.0]).are_varied());
+        assert!(!of(&[5_000.0, 4_000.0, 5_000.0, 4_000.0]).have_slow_seconds());
+        assert!(!of(&[5_000.0, 4_800.0, 5_000.0, 4_800.0, 5_000.0, 4_800.0]).have_slow_seconds());
         let seen = of(&[5_000.0, 4_000.0, 5_000.0, 5_000.0, 5_000.0, 4_000.0]);
-        assert!(seen.are_varied() && (seen.depth + 0.8_f64.ln()).abs() < 1e-9, "{seen:?}");
+        assert!(seen.have_slow_seconds() && (seen.depth + 0.8_f64.ln()).abs() < 1e-9, "{seen:?}");
         assert!((seen.share_of_slow - 1.0 / 3.0).abs() < 1e-9, "{seen:?}");
         // A second without answers is a pause.
         let paused = of(&[5_000.0, 100.0, 5_000.0, 5_000.0, 5_000.0, 5_000.0, 5_000.0]);
-        assert!(!paused.are_varied(), "{paused:?}");
+        assert!(!paused.have_slow_seconds(), "{paused:?}");
     }
 
     #[test]

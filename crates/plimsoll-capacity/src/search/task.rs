@@ -92,7 +92,7 @@ impl Task {
         }
         let ops = request.rate.get() * request.duration.as_secs_f64();
         let deadline = self.slo.deadline();
-        // Goals with a longer limit, or on errors alone, cannot be told from that count.
+        // Goals with a longer limit, or on errors alone, cannot be judged by that count.
         let ratio = self
             .slo
             .goals

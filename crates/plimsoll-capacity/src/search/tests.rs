@@ -56,10 +56,10 @@ fn run(settings: SearchSettings, mut world: impl FnMut(&TrialRequest) -> Verdict
     let mut spent = Nanos::ZERO;
     loop {
         match search.next_step() {
-            Step::Trial(request) => {
+            SearchStep::Trial(request) => {
                 assert_eq!(
                     search.next_step(),
-                    Step::Trial(request),
+                    SearchStep::Trial(request),
                     "asking twice changes nothing"
                 );
                 spent = spent + search.rest() + request.duration;
@@ -68,8 +68,8 @@ fn run(settings: SearchSettings, mut world: impl FnMut(&TrialRequest) -> Verdict
                 assert_eq!(record.judgement.verdict, verdict);
                 trials.push((request, verdict));
             }
-            Step::Done(tipping) => {
-                assert_eq!(search.next_step(), Step::Done(tipping.clone()));
+            SearchStep::Done(tipping) => {
+                assert_eq!(search.next_step(), SearchStep::Done(tipping.clone()));
                 assert_eq!(search.handle_stop(Stopped::LoadEnded), tipping);
                 return Run { trials, tipping, spent };
             }
@@ -107,8 +107,8 @@ fn an_answer_can_be_asked_for_after_every_trial() {
     let mut answers = Vec::new();
     let found = loop {
         match search.next_step() {
-            Step::Done(tipping) => break tipping,
-            Step::Trial(request) => {
+            SearchStep::Done(tipping) => break tipping,
+            SearchStep::Trial(request) => {
                 search.handle_result(answer(request, world(&request)));
                 let so_far = search.answer();
                 assert_eq!(so_far.trials, request.number);
@@ -134,7 +134,7 @@ fn the_answer_so_far_reaches_up_to_the_highest_load_that_held() {
     let mut search = RateSearch::new(limits, Slo::default());
     let mut world = knee(50_000.0);
     let (mut highest, mut lowest_missed) = (0.0_f64, f64::INFINITY);
-    while let Step::Trial(request) = search.next_step()
+    while let SearchStep::Trial(request) = search.next_step()
         && request.phase != Phase::Confirm
     {
         let verdict = world(&request);
@@ -184,7 +184,7 @@ fn the_phases_follow_each_other() {
 fn an_idle_server_is_approached_in_larger_steps() {
     let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
     let mut loads = Vec::new();
-    while let Step::Trial(request) = search.next_step() {
+    while let SearchStep::Trial(request) = search.next_step() {
         if loads.len() == 5 {
             break;
         }
@@ -282,14 +282,14 @@ fn a_tipping_point_just_below_the_generators_ceiling_is_found() {
 fn a_stop_keeps_the_bounds() {
     let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
     for _ in 0..3 {
-        let Step::Trial(request) = search.next_step() else { panic!("not so soon") };
+        let SearchStep::Trial(request) = search.next_step() else { panic!("not so soon") };
         search.handle_result(answer(request, Verdict::Good));
     }
-    let Step::Trial(_) = search.next_step() else { panic!("not so soon") };
+    let SearchStep::Trial(_) = search.next_step() else { panic!("not so soon") };
     let tipping = search.handle_stop(Stopped::Interrupted);
     assert_eq!(tipping.outcome, Outcome::Unfinished { why: Stopped::Interrupted });
     assert_eq!((tipping.lower, tipping.upper), (Some(rate(400.0)), None));
-    assert_eq!(search.next_step(), Step::Done(tipping));
+    assert_eq!(search.next_step(), SearchStep::Done(tipping));
 }
 
 /// A search of a server that answers `carries` operations a second, and fails the rest.
@@ -301,8 +301,8 @@ fn run_shedding(carries: f64) -> (f64, TippingPoint) {
     let mut least = f64::MAX;
     loop {
         match search.next_step() {
-            Step::Done(tipping) => return (least, tipping),
-            Step::Trial(request) => {
+            SearchStep::Done(tipping) => return (least, tipping),
+            SearchStep::Trial(request) => {
                 least = least.min(request.rate.get());
                 let mut seen = answer(request, Verdict::Good);
                 let ok = (carries * request.duration.as_secs_f64()) as u64;
@@ -350,7 +350,7 @@ fn a_cold_server_is_loaded_until_its_halves_agree_and_is_not_the_unloaded_one() 
     let mut qualified = 0;
     let mut own_ms = 40;
     loop {
-        let Step::Trial(request) = search.next_step() else { panic!("over") };
+        let SearchStep::Trial(request) = search.next_step() else { panic!("over") };
         if request.rate > rate(1_000.0) {
             // Its queue is full, and so is the pool.
             let mut seen = warming(request, Verdict::Bad, 30);
@@ -382,8 +382,8 @@ fn search_with_a_death(last: u32, in_the_middle: bool, away: u32) -> (RateSearch
     let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
     loop {
         match search.next_step() {
-            Step::Done(tipping) => return (search, tipping),
-            Step::Trial(request) => {
+            SearchStep::Done(tipping) => return (search, tipping),
+            SearchStep::Trial(request) => {
                 let number = request.number;
                 let verdict = match knee(700.0)(&request) {
                     _ if number == last && in_the_middle => Verdict::Bad,

@@ -4,8 +4,8 @@ use plimsoll_model::Nanos;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Judgement, Phase, TrialMeasurement};
 
+use super::conditions::Conditions;
 use super::rare::{Bad, Pooled, bad_of, misses_rare_goals_alone};
-use super::seen::Seen;
 
 /// A server that carries more than this share of the load may be able to carry all of it, too late.
 pub(super) const SATURATED: f64 = 0.98;
@@ -60,7 +60,7 @@ pub(crate) struct Trial {
     /// It missed goals on few operations, and nothing else.
     pub(crate) rarely_missed: bool,
     pub(crate) role: Role,
-    pub(crate) seen: Seen,
+    pub(crate) conditions: Conditions,
 }
 
 impl Trial {
@@ -94,7 +94,7 @@ impl Trial {
                 (_, Phase::Confirm) => Role::Confirmation,
                 _ => Role::Verdict,
             },
-            seen: Seen::of(measurement, carried),
+            conditions: Conditions::of(measurement, carried),
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
             rarely_missed: false,
             scheduled: 6_000,
             role: Role::Sentinel,
-            seen: Seen::starved(starved),
+            conditions: Conditions::starved(starved),
         }
     }
 

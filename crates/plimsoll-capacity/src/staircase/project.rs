@@ -47,7 +47,7 @@ pub(crate) fn gauges_of<'a>(
 pub fn project(levels: &[(u64, &Gauge)]) -> Option<Projection> {
     let (held, last) = *levels.last()?;
     let fit = match last.per_connection {
-        Some(slope) => Fit { slope, high: slope, spread: 0.0, superlinear: false },
+        Some(slope) => SlopeFit { slope, high: slope, spread: 0.0, superlinear: false },
         None => fit(levels),
     };
     let end = |slope: f64| {
@@ -69,31 +69,31 @@ pub fn project(levels: &[(u64, &Gauge)]) -> Option<Projection> {
 }
 
 /// A line's slope, the high end of its interval, and the relative spread of the slopes.
-struct Fit {
+struct SlopeFit {
     slope: f64,
     high: f64,
     spread: f64,
     superlinear: bool,
 }
 
-fn fit(levels: &[(u64, &Gauge)]) -> Fit {
+fn fit(levels: &[(u64, &Gauge)]) -> SlopeFit {
     let points: Vec<(f64, f64)> =
         levels.iter().map(|(held, gauge)| (*held as f64, gauge.used)).collect();
     let slopes = sorted_slopes(&points);
     let Some(slope) = median(&slopes) else {
-        return Fit { slope: 0.0, high: 0.0, spread: f64::INFINITY, superlinear: false };
+        return SlopeFit { slope: 0.0, high: 0.0, spread: f64::INFINITY, superlinear: false };
     };
     if slopes.len() == 1 {
         let high = slope * (1.0 + MARGIN_OF_ONE);
-        return Fit { slope, high, spread: f64::INFINITY, superlinear: false };
+        return SlopeFit { slope, high, spread: f64::INFINITY, superlinear: false };
     }
     let (low, high) = slope_interval(&slopes, levels.len());
     let spread = if slope > 0.0 { (high - low) / slope } else { f64::INFINITY };
     match bend(&points) {
         Some(late) if slope > 0.0 => {
-            Fit { slope: late, high: late.max(high), spread, superlinear: true }
+            SlopeFit { slope: late, high: late.max(high), spread, superlinear: true }
         }
-        _ => Fit { slope, high, spread, superlinear: false },
+        _ => SlopeFit { slope, high, spread, superlinear: false },
     }
 }
 
@@ -112,7 +112,7 @@ fn confidence(
     points: usize,
     held: u64,
     ends_at: Option<u64>,
-    fit: &Fit,
+    fit: &SlopeFit,
     known: Option<f64>,
 ) -> Confidence {
     if known.is_some() {

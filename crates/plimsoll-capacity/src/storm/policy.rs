@@ -129,8 +129,8 @@ fn most_informative(fit: &Fit) -> u64 {
     let (from, to) = (fit.quantile(0.02).max(1.0).ln(), fit.quantile(0.98).max(1.0).ln());
     let at = |step: u32| from + (to - from) * f64::from(step) / f64::from(CANDIDATES);
     let sizes = (0..=CANDIDATES).map(|step| at(step).exp().round() as u64);
-    let told = sizes.map(|cut| (cut, fit.information(cut.max(1))));
-    told.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(1, |(cut, _)| cut)
+    let informative = sizes.map(|cut| (cut, fit.information(cut.max(1))));
+    informative.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(1, |(cut, _)| cut)
 }
 
 /// The outcome, once no further storm is needed.

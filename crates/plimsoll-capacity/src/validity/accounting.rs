@@ -136,7 +136,7 @@ fn local<'a>(counts: impl IntoIterator<Item = &'a ErrorCounts>) -> Check {
 /// Checks who gave up waiting.
 ///
 /// An answer that has not come after deadline and linger is the SUT's failure, and stays BAD; the
-/// reader is told that the span ended by our clock. Only an interrupt decides nothing.
+/// report states that the span ended by our clock. Only an interrupt decides nothing.
 pub(super) fn own_timers(subject: &Subject<'_>) -> Option<Check> {
     let tally = subject.tally;
     let errors: u64 = tally.errors_total();

@@ -54,7 +54,7 @@ pub(super) fn generator_cpu(subject: &Subject<'_>) -> Check {
 /// The host had CPU to spare.
 ///
 /// A server on the same host is searched until its CPUs are full: that is the answer, not a fault.
-/// Whether the generator got its part of them is said by [`scheduling`] and by the send lag.
+/// [`scheduling`] and the send lag show if the generator got its part of them.
 pub(super) fn host_cpu(subject: &Subject<'_>) -> Option<Check> {
     let busy = subject.observations.host_cpu?;
     let is_shared = subject.observations.shared_cpus.is_some();

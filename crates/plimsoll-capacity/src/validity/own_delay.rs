@@ -30,7 +30,7 @@ pub(super) enum OwnDelay {
     Unknown,
     /// A goal is missed without it, too.
     Harmless,
-    /// It cannot be told.
+    /// The figures leave both possible.
     Unsettled,
     /// Without it every goal would be met.
     Decides,

@@ -1,7 +1,7 @@
 //! Ways to search: ours, and the two that people write themselves.
 
 use plimsoll_capacity::search::Limits;
-use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, Step, judge};
+use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, SearchStep, judge};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
@@ -195,11 +195,11 @@ fn searched(
     let (mut trials, mut spent) = (0, Nanos::ZERO);
     loop {
         match search.next_step() {
-            Step::Trial(_) if spent >= stop => {
+            SearchStep::Trial(_) if spent >= stop => {
                 let stopped = search.handle_stop(Stopped::Interrupted);
                 return found(stopped, trials, spent);
             }
-            Step::Trial(request) => {
+            SearchStep::Trial(request) => {
                 world.idle(search.rest());
                 let measurement = world.run(request, Some(search.abort_bad_ops(&request)));
                 trials += 1;
@@ -208,7 +208,7 @@ fn searched(
                 see(&record);
                 world.recycle(record.measurement.tally);
             }
-            Step::Done(tipping) => return found(tipping, trials, spent),
+            SearchStep::Done(tipping) => return found(tipping, trials, spent),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use plimsoll_capacity::{GoalSearch, Mode, SearchSettings, Step};
+use plimsoll_capacity::{GoalSearch, Mode, SearchSettings, SearchStep};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome, Stopped, TippingPoint};
@@ -79,11 +79,11 @@ fn trace(mut world: Sut, settings: &SearchSettings, slos: &[Slo], seed: u64) -> 
     let mut text = String::new();
     loop {
         match search.next_step() {
-            Step::Trial(request) if seed % 5 == 4 && request.number > STOP_AFTER => {
+            SearchStep::Trial(request) if seed % 5 == 4 && request.number > STOP_AFTER => {
                 answer(&mut text, &search.handle_stop(&Stopped::Interrupted));
                 return text;
             }
-            Step::Trial(request) => {
+            SearchStep::Trial(request) => {
                 let (rest, abort) = (search.rest(), search.abort_bad_ops(&request));
                 world.idle(rest);
                 let mut measurement = world.run(request, Some(abort));
@@ -112,7 +112,7 @@ fn trace(mut world: Sut, settings: &SearchSettings, slos: &[Slo], seed: u64) -> 
                 );
                 world.recycle(record.measurement.tally);
             }
-            Step::Done(tipping) => {
+            SearchStep::Done(tipping) => {
                 answer(&mut text, &tipping);
                 return text;
             }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use plimsoll_capacity::diagnose::missing_loads;
-use plimsoll_capacity::{Context, GoalSearch, Mode, SearchSettings, Step, judge};
+use plimsoll_capacity::{Context, GoalSearch, Mode, SearchSettings, SearchStep, judge};
 use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
 use plimsoll_model::cause::Finding;
 use plimsoll_model::event::Event;
@@ -335,11 +335,11 @@ fn next_trial(
     timers: &mut TimerWatch,
 ) -> ControlFlow<(TippingPoint, bool), (TrialRequest, Nanos)> {
     let request = match search.next_step() {
-        Step::Done(tipping) => {
+        SearchStep::Done(tipping) => {
             let is_unfinished = matches!(tipping.outcome, Outcome::Unfinished { .. });
             return ControlFlow::Break((tipping, is_unfinished && search.is_sut_gone()));
         }
-        Step::Trial(request) => request,
+        SearchStep::Trial(request) => request,
     };
     if request.phase != Phase::Qualify {
         timers.wait(session);

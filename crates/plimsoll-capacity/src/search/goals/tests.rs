@@ -41,14 +41,14 @@ fn run(mode: Mode, slos: &[&str], steps: (f64, f64)) -> Run {
     let (mut trials, mut spent) = (Vec::new(), Nanos::ZERO);
     loop {
         match search.next_step() {
-            Step::Trial(request) => {
+            SearchStep::Trial(request) => {
                 assert_eq!(request.number as usize, trials.len() + 1);
-                assert_eq!(search.next_step(), Step::Trial(request));
+                assert_eq!(search.next_step(), SearchStep::Trial(request));
                 spent = spent + search.rest() + request.duration;
                 trials.push(search.handle_result(answer(request, steps)));
             }
-            Step::Done(tipping) => {
-                assert_eq!(search.next_step(), Step::Done(tipping.clone()));
+            SearchStep::Done(tipping) => {
+                assert_eq!(search.next_step(), SearchStep::Done(tipping.clone()));
                 return Run { trials, tipping, spent };
             }
         }
@@ -117,11 +117,11 @@ fn a_single_objective_has_no_list_and_a_stop_ends_all() {
     let mut search =
         GoalSearch::new(&SearchSettings::new(Mode::Quick), slo(STRICT), vec![slo(LOOSE)]);
     for _ in 0..2 {
-        let Step::Trial(request) = search.next_step() else { panic!("not so soon") };
+        let SearchStep::Trial(request) = search.next_step() else { panic!("not so soon") };
         search.handle_result(answer(request, (500.0, 900.0)));
     }
     let tipping = search.handle_stop(&Stopped::Interrupted);
     let unfinished = |found: &SloFound| matches!(found.outcome, Outcome::Unfinished { .. });
     assert!(tipping.goals.len() == 2 && tipping.goals.iter().all(unfinished), "{tipping:?}");
-    assert_eq!(search.next_step(), Step::Done(tipping));
+    assert_eq!(search.next_step(), SearchStep::Done(tipping));
 }

@@ -10,13 +10,13 @@ use super::super::open::open_goal;
 use super::super::rare::Pooled;
 use super::super::safe::next_load;
 use super::super::trials::Role;
-use super::memory::{LONGEST, Longer, Policy, SLOW_EXTENSION, Want};
+use super::memory::{ExtendedTrial, LONGEST, Policy, SLOW_EXTENSION, Want};
 use crate::validity::is_drifting;
 
 /// The load that is confirmed is met by so many of the trials, as far as is known.
 const CONFIRMED_SHARE: f64 = 0.9;
-/// A confirmation that drifts is followed by one of so many times its length.
-const LONGER: u64 = 2;
+/// Length of an extended confirmation, which follows one that drifts, in confirmations.
+const EXTENDED: u64 = 2;
 /// Trials that ask whether what missed the objective far below the interval were accidents.
 const BELOW_AGAIN_MAX: u32 = 8;
 /// Trials with random arrivals before one of them has met the objective, and how far each goes down from the
@@ -58,7 +58,7 @@ impl Policy {
         let target = self.confirmed_load(known, fit, lower);
         let seen = known.confirmations_at(target);
         if is_confirmed(&seen) && seen.good >= limits.confirmations {
-            return self.plan_longer(known, fit, target);
+            return self.plan_extended(known, fit, target);
         }
         // Confirmations that failed, here or at higher loads, leave time for a safe load.
         let mut confirmations = known.evidence.verdicts().filter(|t| t.role == Role::Confirmation);
@@ -110,16 +110,16 @@ impl Policy {
 
     /// GOOD on average, and perhaps not for long: a confirmation whose halves differ is followed by
     /// one over twice the time.
-    fn plan_longer(&mut self, known: &Known<'_>, fit: &Fit, target: f64) -> Want {
-        if self.longer == Longer::Wanted {
-            let length = Nanos(known.task.limits.confirm_trial.0 * LONGER);
+    fn plan_extended(&mut self, known: &Known<'_>, fit: &Fit, target: f64) -> Want {
+        if self.extended_trial == ExtendedTrial::Wanted {
+            let length = Nanos(known.task.limits.confirm_trial.0 * EXTENDED);
             let spent = match self.exhausted(known, length) {
                 None => return Want::Trial(Phase::Confirm, target, length),
                 Some(Unsettled::Trials { most }) => format!("the limit of {most} trials"),
                 Some(_) => format!("the time budget of {}", self.budget(known)),
             };
             self.note_drift(target, &format!("and {spent} left no room for a longer trial"));
-            self.longer = Longer::Had;
+            self.extended_trial = ExtendedTrial::Done;
         }
         let more = self.plan_more_operations(known, fit, target);
         let more = more.or_else(|| self.plan_safe(known, fit));
@@ -129,7 +129,7 @@ impl Policy {
     /// One more trial at the confirmed load, if the goals need more operations.
     fn plan_more_operations(&mut self, known: &Known<'_>, fit: &Fit, target: f64) -> Option<Want> {
         let open = open_goal(known.evidence, &known.task.slo, fit.lower?.max(target))
-            .filter(|open| open.said == Pooled::Undecided)?;
+            .filter(|open| open.verdict == Pooled::Undecided)?;
         let usual = known.task.limits.confirm_trial;
         let wanted = Nanos::from_secs_f64(open.missing()? as f64 / target);
         let wanted = known.evidence.whole(wanted);
@@ -182,14 +182,14 @@ impl Policy {
 
     pub(super) fn learn_confirm(&mut self, good: bool, measurement: &TrialMeasurement) {
         let drifts = good && is_drifting(measurement);
-        self.longer = match self.longer {
-            Longer::No if drifts => Longer::Wanted,
-            Longer::Wanted => {
+        self.extended_trial = match self.extended_trial {
+            ExtendedTrial::NotNeeded if drifts => ExtendedTrial::Wanted,
+            ExtendedTrial::Wanted => {
                 if drifts {
                     let load = measurement.request.rate.get();
                     self.note_drift(load, "also over twice the time");
                 }
-                Longer::Had
+                ExtendedTrial::Done
             }
             state => state,
         };
@@ -209,7 +209,7 @@ impl Policy {
         if seen.good <= seen.bad {
             return Outcome::Unconfirmed { why };
         }
-        if self.longer == Longer::Wanted {
+        if self.extended_trial == ExtendedTrial::Wanted {
             self.note_drift(load, "and no longer trial was valid");
         }
         self.notes.push(format!(

@@ -115,7 +115,7 @@ impl Policy {
         let longest = usual.max(Nanos(limits.confirm_trial.0 * LONGEST));
         let wanted = open.missing().map(|missing| Nanos::from_secs_f64(missing as f64 / load));
         match wanted.map(|wanted| wanted.clamp(usual, longest)) {
-            Some(length) if open.said == Pooled::Undecided && self.affords(known, length) => {
+            Some(length) if open.verdict == Pooled::Undecided && self.affords(known, length) => {
                 Want::Trial(Phase::Expand, load, length)
             }
             _ => Want::Finish(open.outcome(load, true)),

@@ -53,7 +53,7 @@ pub(in super::super) struct Policy {
     pub(in super::super) grid: Grid,
     pub(super) state: State,
     pub(super) sentinel: Sentinel,
-    pub(super) longer: Longer,
+    pub(super) extended_trial: ExtendedTrial,
     pub(super) repeats: Repeats,
     /// Trials far below the interval that were asked for because others had missed the objective there.
     pub(super) below_again: u32,
@@ -76,13 +76,12 @@ pub(in super::super) struct Policy {
 
 /// A confirmation whose halves differ is repeated over more time, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Longer {
-    /// Nothing asked for it.
-    No,
-    /// The next one is longer.
+pub(super) enum ExtendedTrial {
+    NotNeeded,
+    /// The next confirmation is longer.
     Wanted,
-    /// It was, or could not be had, and is not again.
-    Had,
+    /// It was made, or no time was left for it; it is not repeated.
+    Done,
 }
 
 /// When the next sentinel is due, and at which load.
@@ -118,7 +117,7 @@ impl Policy {
             grid: Grid::new(task.first(), task.limits.width_max / CELLS_PER_WIDTH),
             state: State::Qualify,
             sentinel: Sentinel::default(),
-            longer: Longer::No,
+            extended_trial: ExtendedTrial::NotNeeded,
             repeats: Repeats::default(),
             below_again: 0,
             is_retested: false,

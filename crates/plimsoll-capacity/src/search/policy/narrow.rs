@@ -47,7 +47,7 @@ impl Policy {
             return want;
         }
         let goal = limits.width_max.max(WIDTH_SPREADS * fit.posterior.spread());
-        let goal = goal + 2.0 * fit.blur;
+        let goal = goal + 2.0 * fit.drift_error;
         let (information, next) = self.most_telling(known, fit);
         // An end that was not measured is no reason to go on between the two.
         let unmeasured = fit.ends.1 / fit.ends.0 - 1.0;
@@ -128,9 +128,9 @@ impl Policy {
                 continue;
             }
             last = load;
-            let told = posterior.information(load.ln());
-            if told > best.0 {
-                best = (told, load);
+            let bits = posterior.information(load.ln());
+            if bits > best.0 {
+                best = (bits, load);
             }
         }
         best

@@ -52,7 +52,8 @@ impl Policy {
 
     pub(super) fn plan_sentinel(&mut self, known: &Known<'_>, fit: &Fit) -> Option<Want> {
         // Where the speed changes within seconds a few more of them say little.
-        let every = if fit.speeds.are_varied() { 2 * SENTINEL_EVERY } else { SENTINEL_EVERY };
+        let every =
+            if fit.speeds.have_slow_seconds() { 2 * SENTINEL_EVERY } else { SENTINEL_EVERY };
         let due = self.sentinel.is_wanted || self.sentinel.verdicts >= every;
         let is_out_of_reach = known.evidence.invalid_sentinels >= SENTINELS_INVALID_MAX;
         // Without regard to a drift, which only sentinels can rule out.

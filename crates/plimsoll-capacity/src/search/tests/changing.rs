@@ -15,8 +15,8 @@ fn run_drifting(
     let mut first = 0;
     loop {
         match search.next_step() {
-            Step::Done(tipping) => return (lengths, first, tipping),
-            Step::Trial(request) => {
+            SearchStep::Done(tipping) => return (lengths, first, tipping),
+            SearchStep::Trial(request) => {
                 let verdict = world(&request);
                 if request.phase != Phase::Confirm {
                     search.handle_result(answer(request, verdict));
@@ -45,7 +45,7 @@ fn run_changing(
     let mut spent = Nanos::ZERO;
     loop {
         match search.next_step() {
-            Step::Trial(request) => {
+            SearchStep::Trial(request) => {
                 spent = spent + search.rest() + request.duration;
                 let most = capacity(spent) * request.duration.as_secs_f64();
                 let mut measurement = answer(request, Verdict::Good);
@@ -60,7 +60,7 @@ fn run_changing(
                 }
                 search.handle_result(measurement);
             }
-            Step::Done(tipping) => return (tipping, spent),
+            SearchStep::Done(tipping) => return (tipping, spent),
         }
     }
 }
@@ -111,18 +111,18 @@ fn a_capacity_that_differs_from_trial_to_trial_leaves_time_for_a_safe_load() {
 #[test]
 fn a_confirmation_that_drifts_is_repeated_over_twice_the_time_and_then_flagged() {
     let run = |drifts| run_drifting(SearchSettings::new(Mode::Quick), drifts, |_| false);
-    let told = |tipping: &TippingPoint| {
+    let notes_of = |tipping: &TippingPoint| {
         tipping.notes.iter().filter(|note| note.contains("is not steady there")).count()
     };
     let usual = Mode::Quick.limits().confirm_trial;
     let longer = Nanos(2 * usual.0);
     let (lengths, _, tipping) = run(|_| false);
-    assert_eq!((&lengths[..], told(&tipping)), (&[usual][..], 0));
+    assert_eq!((&lengths[..], notes_of(&tipping)), (&[usual][..], 0));
     assert_eq!(tipping.confirmations.good, 1);
     let (lengths, _, tipping) = run(|number| number == 1);
-    assert_eq!((&lengths[..], told(&tipping)), (&[usual, longer][..], 0));
+    assert_eq!((&lengths[..], notes_of(&tipping)), (&[usual, longer][..], 0));
     let (lengths, _, tipping) = run(|_| true);
-    assert_eq!((&lengths[..], told(&tipping)), (&[usual, longer][..], 1));
+    assert_eq!((&lengths[..], notes_of(&tipping)), (&[usual, longer][..], 1));
     assert_eq!((tipping.outcome, tipping.confirmations.good), (Outcome::Regular, 2));
 }
 

@@ -6,8 +6,8 @@
 
 use plimsoll_capacity::compare::{Pair, turns};
 use plimsoll_capacity::diagnose::confirm::{
-    CALIBRATIONS_MAX, DOSE, Judged, PAIRS, PAIRS_MAX, SPOILT_MAX, Strength, judge, strength,
-    wants_more,
+    CALIBRATIONS_MAX, DOSE, INVALID_PAIRS_MAX, JudgedPairs, PAIRS, PAIRS_MAX, Strength, judge,
+    strength, wants_more,
 };
 use plimsoll_capacity::stats::median_of;
 use plimsoll_lab::{LabError, Lever};
@@ -285,7 +285,7 @@ impl Test<'_, '_> {
         };
         self.session.note(render_confirmation_plan(&confirmation));
         let mut costs = Vec::new();
-        for turn in turns(2, (PAIRS_MAX + SPOILT_MAX) as usize, self.plan.seed) {
+        for turn in turns(2, (PAIRS_MAX + INVALID_PAIRS_MAX) as usize, self.plan.seed) {
             if !wants_more(predicted_ratio, &counted(&confirmation)) {
                 break;
             }
@@ -402,7 +402,7 @@ fn counted(confirmation: &Confirmation) -> Vec<Pair> {
 fn conclude(confirmation: &mut Confirmation) {
     let pairs = counted(confirmation);
     let untouched = &confirmation.untouched_per_s;
-    let Judged { result, shift, sham_ratio } =
+    let JudgedPairs { result, shift, sham_ratio } =
         judge(confirmation.predicted_ratio, &pairs, untouched);
     confirmation.result = result;
     confirmation.shift = shift;

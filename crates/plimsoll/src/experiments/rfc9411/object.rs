@@ -4,7 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use plimsoll_capacity::rfc9411::{
-    Conclusion, Iterate, IterationRecord, Judged, Settings, initial_load, isolation, judge, proceed,
+    Conclusion, Iterate, IterationRecord, JudgedIteration, Settings, initial_load, isolation,
+    judge, proceed,
 };
 use plimsoll_lab::ClientHost;
 use plimsoll_model::Rate;
@@ -276,7 +277,7 @@ impl Scene<'_, '_> {
         target: &Target,
         asked: &Iterate,
         iterations: &mut Vec<Iteration>,
-    ) -> Result<Result<Judged, Stopped>> {
+    ) -> Result<Result<JudgedIteration, Stopped>> {
         let session = self.session;
         session.rest(init(asked.sustain) + asked.rest);
         if let Some(end) = session.server_end() {
@@ -343,7 +344,7 @@ impl Scene<'_, '_> {
         &mut self,
         subject: &Subject<'_>,
         target: &Target,
-        shown: &Judged,
+        shown: &JudgedIteration,
     ) -> Result<Option<Isolation>> {
         match (self.kind, &self.job.largest, target.ramp_per_s) {
             (Kind::ConnectionRate, Some(largest), _) if !self.session.is_interrupted() => {

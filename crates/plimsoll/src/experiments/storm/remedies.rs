@@ -23,7 +23,7 @@ const PROBES_RESUMED: u64 = 4;
 
 /// The searches with each remedy.
 #[derive(Default)]
-pub(super) struct Tried {
+pub(super) struct RemedySearches {
     pub(super) remedies: Vec<Remedied>,
     /// Counts of all these searches.
     pub(super) tally: Tally,
@@ -36,14 +36,14 @@ pub(super) fn try_each(
     experiment: &StormExperiment,
     found: &Found,
     session: &Session<'_>,
-) -> Result<Tried, Stop> {
+) -> Result<RemedySearches, Stop> {
     let tipping = &found.tipping;
     let bounds = tipping.lower.zip(tipping.upper);
     let known = bounds.filter(|_| tipping.outcome == Outcome::Regular);
     let Some((lower, upper)) = known.map(|(lower, upper)| (lower.get(), upper.get())) else {
-        return Ok(Tried::default());
+        return Ok(RemedySearches::default());
     };
-    let mut tried = Tried::default();
+    let mut tried = RemedySearches::default();
     let is_over = || session.is_interrupted() || session.server_end().is_some();
     for intervention in &experiment.job.remedies {
         if is_over() {

@@ -9,7 +9,7 @@ const WANTED_MIN: Nanos = Nanos::from_millis(100);
 
 /// Observations of the machine and the server in one trial, if there were any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct Conditions {
     pub(super) steal: Option<f64>,
     pub(super) run_delay: Option<f64>,
     pub(super) host_cpu: Option<f64>,
@@ -20,7 +20,7 @@ pub(crate) struct Seen {
     pub(super) cost_us: Option<f64>,
 }
 
-impl Seen {
+impl Conditions {
     pub(crate) fn of(measurement: &TrialMeasurement, carried_per_s: f64) -> Self {
         let observations = &measurement.observations;
         let scheduling = observations.scheduling;
@@ -57,7 +57,7 @@ fn waited_share(cpu: SutCpu, least: Nanos) -> Option<f64> {
 }
 
 #[cfg(test)]
-impl Seen {
+impl Conditions {
     /// Nothing but how much of the time the server waited for a CPU.
     pub(super) fn starved(share: f64) -> Self {
         Self { starved: Some(share), ..Self::default() }
