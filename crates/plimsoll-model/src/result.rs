@@ -197,8 +197,8 @@ impl RunResult {
 impl FindSummary {
     /// Returns the outcome for each SLO.
     pub fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
-        let only = self.goals.is_empty().then_some(&self.outcome);
-        only.into_iter().chain(self.goals.iter().map(|goal| &goal.outcome))
+        let only = self.found.goals.is_empty().then_some(&self.found.outcome);
+        only.into_iter().chain(self.found.goals.iter().map(|goal| &goal.found.outcome))
     }
 
     /// `true` if no interval is claimed for one of the SLOs, and nothing worse is said of the others.

@@ -20,10 +20,7 @@ use crate::tally::{
     ByteCounts, ConnectionCounts, DeliveryCounts, HandshakeCounts, PingCounts, PushCounts,
     StampCounts, StreamCounts, Tally,
 };
-use crate::trial::{
-    Check, Confirmations, Disturbed, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
-    TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
-};
+use crate::trial::{Check, Slow, TippingPoint, TrialRecord, TrialsAtLoad, Verdict};
 use crate::{ErrorClass, Nanos, Rate};
 
 /// The value of `schema`.
@@ -341,98 +338,18 @@ pub struct FindSummary {
     pub mode: Mode,
     /// Trial and rest time that the search may take; of connections all of its time.
     pub budget_s: Option<f64>,
-    pub outcome: Outcome,
-    pub lower: Option<f64>,
-    pub upper: Option<f64>,
+    #[serde(flatten)]
+    pub found: TippingPoint,
     /// Relative: upper / lower - 1.
     pub width: Option<f64>,
-    pub trials: u32,
-    pub invalid_trials: u32,
     pub search_s: f64,
-    #[serde(flatten)]
-    pub confirmation: ConfirmationSummary,
-    pub noise: Option<f64>,
-    /// Confidence in the interval, 0 to 1, if it is one.
-    pub confidence: Option<f64>,
-    /// The load of which it is 90 % sure that 9 of 10 runs with random arrivals meet the SLO.
-    pub safe: Option<f64>,
-    /// Why there is no safe load, where one was looked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub safe_missing: Option<SafeMissing>,
-    /// Evidence that `lower` met the SLO.
-    pub met: Option<Met>,
-    /// The speeds at which the server ran, the slowest first; empty where there was one.
-    pub regimes: Vec<Regime>,
-    /// Trials that do not count, because others had the server's CPU; absent where there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disturbed: Option<Disturbed>,
-    #[serde(flatten)]
-    pub variation: VariationSummary,
-    #[serde(flatten)]
-    pub recovery: RecoverySummary,
-    pub notes: Vec<String>,
-    /// The answer for each SLO, in their order; only if there were several.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub goals: Vec<SloFound>,
+    pub confirm_s: f64,
     /// Only of searches for rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathSummary>,
     /// Only on the axis `connections`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionsFound>,
-}
-
-/// The longer trials at the end of a search.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct ConfirmationSummary {
-    pub confirm_s: f64,
-    pub conditional_throughput: Option<f64>,
-    /// The load of the trials that `confirmations` counts.
-    pub confirmed: Option<f64>,
-    pub confirmations: Confirmations,
-    /// Length of the runs that interval and safe load are of.
-    pub run_s: Option<f64>,
-}
-
-/// Changes of the capacity, relative.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct VariationSummary {
-    /// Deviation from trial to trial.
-    pub spread: Option<f64>,
-    /// Drift per minute.
-    pub drift_per_min: Option<f64>,
-}
-
-/// The SUT after an overload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RecoverySummary {
-    /// `None` where the SUT was not overloaded.
-    pub recovers: Option<Recovers>,
-    /// From the end of the overload; for `no`, how long was waited.
-    pub recovery_s: Option<f64>,
-}
-
-impl From<Option<Recovery>> for RecoverySummary {
-    fn from(recovery: Option<Recovery>) -> Self {
-        let (recovers, after) = match recovery {
-            None => return Self::default(),
-            Some(Recovery::Yes) => (Recovers::Yes, Nanos::ZERO),
-            Some(Recovery::After(span)) => (Recovers::After, span),
-            Some(Recovery::No(span)) => (Recovers::No, span),
-        };
-        Self { recovers: Some(recovers), recovery_s: Some(after.as_secs_f64()) }
-    }
-}
-
-/// Whether the SUT recovered after an overload; the duration is beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "see Summary")]
-pub enum Recovers {
-    Yes,
-    After,
-    No,
 }
 
 /// The path to the SUT, at loads that the SUT does not feel.
@@ -459,51 +376,28 @@ impl FindSummary {
     /// Returns the interval from slow stretches, of which the stated one is, to the server's usual speed, at which most
     /// was read of it.
     pub fn at_any_speed(&self) -> Option<(f64, f64)> {
-        let usual = self.regimes.iter().find(|regime| regime.is_usual());
+        let TippingPoint { lower, upper, regimes, .. } = &self.found;
+        let usual = regimes.iter().find(|regime| regime.is_usual());
         let fast = usual.and_then(|regime| regime.upper).map_or(0.0, Rate::get);
-        Some((self.lower?, self.upper?.max(fast)))
+        Some(((*lower)?.get(), (*upper)?.get().max(fast)))
     }
 
     /// The trials at the lower bound.
     pub fn at_lower_bound(&self, trials: &[TrialRecord]) -> Option<TrialsAtLoad> {
-        TrialsAtLoad::at_lower_bound(trials, Rate::per_second(self.lower?)?)
+        TrialsAtLoad::at_lower_bound(trials, self.found.lower?)
     }
 
     /// The answer as the summary shows it.
-    pub fn new(head: FindHead, tipping: &TippingPoint) -> Self {
+    pub fn new(head: FindHead, found: TippingPoint) -> Self {
         Self {
             axis: head.axis,
             slo: head.slo,
             mode: head.mode,
             budget_s: None,
-            outcome: tipping.outcome.clone(),
-            lower: tipping.lower.map(Rate::get),
-            upper: tipping.upper.map(Rate::get),
-            width: tipping.width(),
-            trials: tipping.trials,
-            invalid_trials: tipping.invalid_trials,
+            width: found.width(),
+            found: TippingPoint { outlook: None, ..found },
             search_s: head.search.as_secs_f64(),
-            confirmation: ConfirmationSummary {
-                confirm_s: head.confirm.as_secs_f64(),
-                conditional_throughput: tipping.conditional_throughput.map(Rate::get),
-                confirmed: tipping.confirmed.map(Rate::get),
-                confirmations: tipping.confirmations,
-                run_s: tipping.run.map(Nanos::as_secs_f64),
-            },
-            noise: tipping.noise,
-            confidence: tipping.confidence,
-            safe: tipping.safe.map(Rate::get),
-            safe_missing: tipping.safe_missing.clone(),
-            met: tipping.met,
-            regimes: tipping.regimes.clone(),
-            disturbed: tipping.disturbed,
-            variation: VariationSummary {
-                spread: tipping.spread,
-                drift_per_min: tipping.drift_per_min,
-            },
-            recovery: tipping.recovery.into(),
-            notes: tipping.notes.clone(),
-            goals: tipping.goals.clone(),
+            confirm_s: head.confirm.as_secs_f64(),
             path: None,
             connections: None,
         }

@@ -8,6 +8,7 @@ use crate::{Fault, Nanos, Rate};
 
 mod at_load;
 mod check;
+mod recovery;
 mod second;
 mod speed;
 mod stopped;
@@ -15,6 +16,7 @@ mod unsettled;
 
 pub use at_load::{TrialsAtLoad, trial_at_lower_bound};
 pub use check::{Check, CheckId, CheckText, Family, Level, Measure, Unit};
+pub use recovery::Recovery;
 pub use second::TrialSecond;
 pub use speed::{Slow, SlowSeconds, Slower};
 pub use stopped::{BaseProperty, NotRecovered, Stopped};
@@ -351,18 +353,6 @@ pub struct Confirmations {
     pub invalid: u32,
 }
 
-/// Whether the SUT serves half the lower bound again after an overload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Recovery {
-    /// At once.
-    Yes,
-    /// After so much time from the end of the overload.
-    After(Nanos),
-    /// Not within so much time.
-    No(Nanos),
-}
-
 /// Evidence that a load met the SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Met {
@@ -452,6 +442,7 @@ pub struct TippingPoint {
     /// The load of which it is 90 % sure that 9 of 10 runs meet the SLO in random arrivals.
     pub safe: Option<Rate>,
     /// Length of the runs that interval and safe load are of: that of a confirmation. `None` on axes without runs.
+    #[serde(rename = "run_s", with = "crate::time::seconds::option")]
     pub run: Option<Nanos>,
     /// Why `safe` is `None`; `None` if there is a safe load, or if the search did not look for one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -460,7 +451,6 @@ pub struct TippingPoint {
     pub met: Option<Met>,
     /// The speeds that the server was seen at, the slowest first; empty where there was one. The interval
     /// is that of the slowest.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regimes: Vec<Regime>,
     /// Trials that do not count, because others had the server's CPU; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -487,6 +477,7 @@ pub struct TippingPoint {
     /// the verdicts showed it; the interval is then about twice as wide.
     pub noise: Option<f64>,
     /// Whether the SUT came back after an overload, where that was tried.
+    #[serde(flatten, with = "recovery")]
     pub recovery: Option<Recovery>,
     /// Findings worth a line, such as a loss inversion.
     pub notes: Vec<String>,
@@ -495,49 +486,25 @@ pub struct TippingPoint {
     pub goals: Vec<SloFound>,
 }
 
-/// The answer for one of several SLOs; fields as in [`TippingPoint`].
+/// The answer for one of several SLOs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see TippingPoint")]
 pub struct SloFound {
     /// As `--slo` spells it.
     pub slo: String,
-    pub outcome: Outcome,
-    pub lower: Option<Rate>,
-    pub upper: Option<Rate>,
-    pub confidence: Option<f64>,
-    pub safe: Option<Rate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub safe_missing: Option<SafeMissing>,
-    pub met: Option<Met>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub regimes: Vec<Regime>,
-    pub confirmed: Option<Rate>,
-    pub confirmations: Confirmations,
-}
-
-impl SloFound {
-    /// Makes the answer of the search for `slo`.
-    pub fn new(slo: String, found: &TippingPoint) -> Self {
-        Self {
-            slo,
-            outcome: found.outcome.clone(),
-            lower: found.lower,
-            upper: found.upper,
-            confidence: found.confidence,
-            safe: found.safe,
-            safe_missing: found.safe_missing.clone(),
-            met: found.met,
-            regimes: found.regimes.clone(),
-            confirmed: found.confirmed,
-            confirmations: found.confirmations,
-        }
-    }
+    /// The answer, which has no goals of its own.
+    #[serde(flatten)]
+    pub found: TippingPoint,
 }
 
 impl TippingPoint {
     /// `true` if a load is known to meet the SLO or to miss it.
     pub const fn has_bounds(&self) -> bool {
         self.lower.is_some() || self.upper.is_some()
+    }
+
+    /// Lower and upper end as numbers.
+    pub fn bounds(&self) -> (Option<f64>, Option<f64>) {
+        (self.lower.map(Rate::get), self.upper.map(Rate::get))
     }
 
     /// Relative width `upper / lower - 1`.

@@ -626,7 +626,7 @@ pub(crate) fn find(tip: TippingPoint) -> FindSummary {
         search: Nanos::from_secs(52),
         confirm: Nanos::from_secs(20),
     };
-    FindSummary::new(head, &tip)
+    FindSummary::new(head, tip)
 }
 
 fn find_with(tip: TippingPoint, trials: &[TrialRecord], verdict: Verdict) -> Summary {
@@ -782,7 +782,7 @@ pub(crate) fn find_refused() -> (Summary, Vec<TrialRecord>) {
     tally.connections.failed = 300;
     trials[0].judgement.loss_ratio = 1.0;
     if let Some(find) = summary.result.find_mut() {
-        find.confirmation.confirm_s = 0.0;
+        find.confirm_s = 0.0;
     }
     let mut head = head(20.0, Verdict::Bad, Vec::new());
     head.command = summary.command;

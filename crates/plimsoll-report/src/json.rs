@@ -72,7 +72,7 @@ mod tests {
     fn a_goal_states_the_length_of_its_trials_as_the_search_does() {
         let met = Some(Met { trials: 4, longest: Nanos::from_secs(15) });
         let tip = TippingPoint { met, ..fixtures::tipping_point() };
-        let goals = vec![SloFound::new("p99<50ms".to_owned(), &tip)];
+        let goals = vec![SloFound { slo: "p99<50ms".to_owned(), found: tip.clone() }];
         let mut summary = fixtures::find_regular().0;
         summary.result = fixtures::find(TippingPoint { goals, ..tip }).into();
         let mut text = Vec::new();

@@ -33,10 +33,10 @@ pub(crate) fn of(
 ) -> Option<Vec<Finding>> {
     if find.axis == Axis::Storm {
         // A generator that is the limit hides the server's.
-        let is_ours = matches!(find.outcome, Outcome::GeneratorLimited { .. });
+        let is_ours = matches!(find.found.outcome, Outcome::GeneratorLimited { .. });
         return if is_ours { None } else { of_storms(trials, readings) };
     }
-    let (tip, is_told) = match find.outcome {
+    let (tip, is_told) = match find.found.outcome {
         Outcome::NotReached { .. } => match stopped_at(find) {
             Some(tip) => (Some(tip), true),
             None => return Some(Vec::new()),
@@ -45,7 +45,8 @@ pub(crate) fn of(
             (Some(find.at_any_speed()?), false)
         }
         Outcome::Bounds { .. } => {
-            let tip = find.lower.zip(find.upper);
+            let (lower, upper) = find.found.bounds();
+            let tip = lower.zip(upper);
             (tip.map(|(lower, upper)| (lower / BESIDE, upper * BESIDE)), false)
         }
         // Without an interval nothing is predicted, but what was seen can be named.

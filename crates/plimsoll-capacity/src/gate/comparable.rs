@@ -89,7 +89,7 @@ fn is_measured(side: Side, metric: GateMetric, summary: &Summary) -> Result<(), 
     if summary.partial {
         return Err(Incomparable::NoInterval { side, metric, why: "it was cut short" });
     }
-    match summary.result.find().map(|find| &find.outcome) {
+    match summary.result.find().map(|find| &find.found.outcome) {
         Some(Outcome::Unstable { why } | Outcome::Undecided { why } | Outcome::Bounds { why }) => {
             Err(Incomparable::Unsettled { side, why: why.clone() })
         }

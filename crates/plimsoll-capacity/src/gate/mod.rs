@@ -4,6 +4,7 @@
 //! covers what varied within each run, and the speed of the server's host in both (`host.rs`). What else differs between
 //! two runs an hour apart is in none of them, and a comparison by rounds is the better test where there can be one.
 
+use plimsoll_model::Rate;
 use plimsoll_model::gate::{
     Estimate, Gate, GateFinding, GateMethod, GateMetric, GateResult, Incomparable, Side,
 };
@@ -82,14 +83,18 @@ fn of_searches(
 /// The interval that a search states of its figure.
 fn stated(metric: GateMetric, find: &FindSummary) -> Option<Estimate> {
     // Bounds without a confidence are loads that were tried, and no interval.
-    let (_, (low, high)) = find.confidence.zip(find.lower.zip(find.upper))?;
-    if !(low > 0.0 && high >= low) || find.outcome != Outcome::Regular {
+    let found = &find.found;
+    let (low, high) = (found.lower?.get(), found.upper?.get());
+    if !(low > 0.0 && high >= low)
+        || found.confidence.is_none()
+        || found.outcome != Outcome::Regular
+    {
         return None;
     }
     match metric {
         // It is stated as what can be relied on; it is no more than the tipping point.
         GateMetric::Safe => {
-            let safe = find.safe.filter(|safe| *safe > 0.0)?;
+            let safe = found.safe.map(Rate::get).filter(|safe| *safe > 0.0)?;
             Some(Estimate { value: safe, low: safe.min(low), high })
         }
         _ => Some(Estimate { value: (low * high).sqrt(), low, high }),
@@ -98,7 +103,7 @@ fn stated(metric: GateMetric, find: &FindSummary) -> Option<Estimate> {
 
 /// Estimates a search in which even the lowest load missed the SLO.
 fn below_minimum(find: &FindSummary) -> Option<Estimate> {
-    let upper = find.upper.filter(|_| find.outcome == Outcome::FailsAtMinimum)?;
+    let upper = find.found.upper.filter(|_| find.found.outcome == Outcome::FailsAtMinimum)?.get();
     Some(Estimate { value: upper, low: 0.0, high: upper })
 }
 

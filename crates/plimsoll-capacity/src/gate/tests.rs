@@ -215,7 +215,7 @@ fn search(outcome: Outcome, lower: f64, upper: f64, safe: Option<f64>) -> Summar
     let slo = "p99<50ms,errors<0.1%".to_owned();
     let (search, confirm) = (Nanos::ZERO, Nanos::ZERO);
     let find = FindHead { axis: Axis::Rate, slo, mode: Mode::Quick, search, confirm };
-    let head = SummaryHead { result: FindSummary::new(find, &tip).into(), ..head("find") };
+    let head = SummaryHead { result: FindSummary::new(find, tip).into(), ..head("find") };
     Summary::new(head, &Tally::default())
 }
 
@@ -263,7 +263,7 @@ fn a_server_that_fails_at_the_lowest_load_fails_the_gate() {
     assert!(of_runs("tipping-point>5%", &before, &failed).is_err());
     assert!(of_runs("tipping-point<-5%", &failed, &before).is_err());
     // The lowest load was higher than what the baseline took.
-    failed.result.find_mut().expect("a search").upper = Some(1_000.0);
+    failed.result.find_mut().expect("a search").found.upper = Rate::per_second(1_000.0);
     assert!(of_runs("tipping-point<-5%", &before, &failed).is_err());
 }
 
@@ -280,7 +280,7 @@ fn searches_without_an_interval_are_refused() {
     let refused = of_runs("tipping-point<-5%", &limited, &before);
     assert_eq!(refused, Err(Incomparable::Invalid { side: Side::Baseline }));
     let mut unsure = before.clone();
-    unsure.result.find_mut().expect("a search").confidence = None;
+    unsure.result.find_mut().expect("a search").found.confidence = None;
     let no_safe = search(Outcome::Regular, 1_000.0, 1_050.0, None);
     let unreached = search(Outcome::NotReached { cap: "cap".to_owned() }, 1.0, 2.0, None);
     let partial = Summary { partial: true, ..before.clone() };

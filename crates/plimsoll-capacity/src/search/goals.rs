@@ -130,9 +130,14 @@ impl GoalSearch {
     pub fn answer(&self) -> TippingPoint {
         let mut found: Vec<TippingPoint> = self.searches.iter().map(RateSearch::answer).collect();
         let each = || self.searches.iter().map(RateSearch::slo).zip(&found);
+        // What more time would buy is stated of the whole search alone.
+        let of_goal = |(slo, found): (&Slo, &TippingPoint)| SloFound {
+            slo: slo.to_string(),
+            found: TippingPoint { outlook: None, ..found.clone() },
+        };
         let goals = match found.len() {
             1 => Vec::new(),
-            _ => each().map(|(slo, found)| SloFound::new(slo.to_string(), found)).collect(),
+            _ => each().map(of_goal).collect(),
         };
         let notes: Vec<String> = each()
             .skip(1)

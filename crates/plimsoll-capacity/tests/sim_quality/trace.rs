@@ -59,7 +59,7 @@ fn answer(text: &mut String, tipping: &TippingPoint) {
         tipping.notes,
         tipping.goals.len(),
     );
-    for goal in &tipping.goals {
+    for goal in tipping.goals.iter().map(|goal| &goal.found) {
         let _ = writeln!(
             text,
             "goal {} {:?} {:?} {:?} {:?} {:?}",

@@ -311,7 +311,7 @@ fn rebuild_find(archive: &Archive, state: &RunState, search: &SearchHead) -> Fin
         search: seconds(false),
         confirm: seconds(true),
     };
-    FindSummary::new(head, &tip)
+    FindSummary::new(head, tip)
 }
 
 /// Returns the answer of a search that was killed: the last one that it gave, else the bounds by its verdicts.

@@ -269,8 +269,8 @@ fn a_killed_search_keeps_its_trials_and_bounds() {
     let archive = Archive::open(dir.path()).unwrap();
     let summary = archive.rebuild_summary().unwrap();
     let find = summary.result.find().unwrap();
-    assert_eq!((find.lower, find.upper), (Some(16_000.0), Some(18_900.0)));
-    assert_eq!((find.trials, find.invalid_trials), (5, 1));
+    assert_eq!(find.found.bounds(), (Some(16_000.0), Some(18_900.0)));
+    assert_eq!((find.found.trials, find.found.invalid_trials), (5, 1));
     let (text, _) = redrawn(dir.path(), Style::default());
     assert!(
         text.starts_with(
@@ -310,12 +310,13 @@ fn a_killed_search_keeps_its_last_answer() {
     }
     drop(writer);
     let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
-    let find = summary.result.find().unwrap();
+    let found = &summary.result.find().unwrap().found;
+    let load = |bound: Option<plimsoll_model::Rate>| bound.map(plimsoll_model::Rate::get);
     assert_eq!(
-        (find.lower, find.confidence, find.safe),
+        (load(found.lower), found.confidence, load(found.safe)),
         (Some(17_900.0), Some(0.9), Some(17_300.0))
     );
-    assert_eq!(find.outcome, Outcome::Unfinished { why: Stopped::Killed });
+    assert_eq!(found.outcome, Outcome::Unfinished { why: Stopped::Killed });
     let (text, _) = redrawn(dir.path(), Style::default());
     let bounds = "Stopped: between 17,900/s and 18,900/s (90 % confidence)";
     assert!(text.starts_with(bounds) && text.contains("killed"), "{text}");
@@ -328,8 +329,8 @@ fn trials_of_a_killed_search_that_contradict_each_other_bound_it_from_above() {
     let trials = trials.map(|(load, is)| fixtures::trial(load as u32, Phase::Narrow, load, 1, is));
     drop(write_search(dir.path(), &trials));
     let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
-    let find = summary.result.find().unwrap();
-    assert_eq!((find.lower, find.upper), (None, Some(100.0)));
+    let bounds = summary.result.find().unwrap().found.bounds();
+    assert_eq!(bounds, (None, Some(100.0)));
 }
 
 #[test]
@@ -345,7 +346,7 @@ fn a_search_killed_after_its_end_keeps_its_answer() {
     // Cliffs were not looked for, but the probe had reported its findings.
     assert_eq!((summary.timers.cliffs, summary.timers.probed), (None, Some(fixtures::timers())));
     let find = summary.result.find().unwrap();
-    assert_eq!((&find.outcome, &find.notes), (&tip.outcome, &tip.notes));
+    assert_eq!((&find.found.outcome, &find.found.notes), (&tip.outcome, &tip.notes));
 }
 
 #[test]

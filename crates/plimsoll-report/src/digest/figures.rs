@@ -1,6 +1,5 @@
 //! The key figures of a run: name, figure and remark of each.
 
-use plimsoll_model::Rate;
 use plimsoll_model::compare::{CompareSummary, Difference};
 use plimsoll_model::hold::HoldSummary;
 use plimsoll_model::rfc9411::Rfc9411Summary;
@@ -20,24 +19,25 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
     let load = |value: f64| if is_connections { grouped(value as u64) } else { per_s(value) };
     let mut keys: Vec<KeyFigure> = Vec::new();
     // The load to plan with comes first.
-    if let Some(safe) = find.safe {
-        keys.push(("Safe load", load(safe), "9 of 10 loads meet the SLO".to_owned()));
+    if let Some(safe) = find.found.safe {
+        keys.push(("Safe load", load(safe.get()), "9 of 10 loads meet the SLO".to_owned()));
     }
     let sure = find
+        .found
         .confidence
         .map_or_else(String::new, |sure| format!("{:.0} % confidence", sure * 100.0));
-    let (name, note) = match (&find.outcome, find.confidence) {
+    let (name, note) = match (&find.found.outcome, find.found.confidence) {
         (Outcome::Regular, _) | (_, Some(_)) => ("Tipping point", sure),
         _ => ("Bounds seen", "without a confidence".to_owned()),
     };
     keys.push((name, bounds(find, load), note));
-    if let Some(good) = find.confirmation.conditional_throughput {
-        keys.push(("Throughput", load(good), "good answers at the lower bound".to_owned()));
+    if let Some(good) = find.found.conditional_throughput {
+        keys.push(("Throughput", load(good.get()), "good answers at the lower bound".to_owned()));
     }
-    let mut known = find.regimes.clone();
+    let mut known = find.found.regimes.clone();
     known.retain(|regime| regime.lower.or(regime.upper).is_some());
     // The interval is of the slowest.
-    known.retain(|regime| regime.lower.map(Rate::get) != find.lower);
+    known.retain(|regime| regime.lower != find.found.lower);
     let of_speeds = regime_lines(find.axis, &known);
     keys.extend(of_speeds.into_iter().zip(known).map(|(line, regime)| {
         let bounds = [regime.lower, regime.upper].into_iter().flatten();
@@ -53,14 +53,15 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
             format!("{:?}", cause.grade).to_lowercase(),
         ));
     }
-    keys.push(("Trials", find.trials.to_string(), not_counted(find.invalid_trials)));
-    keys.push(("Length", span(find.search_s + find.confirmation.confirm_s), String::new()));
+    keys.push(("Trials", find.found.trials.to_string(), not_counted(find.found.invalid_trials)));
+    keys.push(("Length", span(find.search_s + find.confirm_s), String::new()));
     keys
 }
 
 /// Returns `18,200/s – 18,900/s`, or the end that is known.
 pub(super) fn bounds(find: &FindSummary, load: impl Fn(f64) -> String) -> String {
-    match (find.lower.map(&load), find.upper.map(&load)) {
+    let (lower, upper) = find.found.bounds();
+    match (lower.map(&load), upper.map(&load)) {
         (Some(lower), Some(upper)) => format!("{lower} – {upper}"),
         (Some(lower), None) => format!("≥ {lower}"),
         (None, Some(upper)) => format!("< {upper}"),

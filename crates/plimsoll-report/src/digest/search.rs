@@ -5,13 +5,15 @@ use plimsoll_model::repeat::RepeatSummary;
 use plimsoll_model::search::Axis;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Disturbed, Outcome, Regime, SafeMissing, SloFound, Verdict};
+use plimsoll_model::trial::{
+    Disturbed, Outcome, Regime, SafeMissing, SloFound, TippingPoint, Verdict,
+};
 use plimsoll_model::units::grouped;
 
 use super::answer::{Answer, Role};
 use crate::stopped;
 use crate::terminal::layout::{Tone, clean, whole};
-use crate::terminal::search::bounds::{Bounds, load_text, sure};
+use crate::terminal::search::bounds::{bounds_text, load_text, sure, with_safe};
 use crate::terminal::{hints, timers};
 use crate::unsettled::{advice, reason, safe_missing};
 
@@ -45,7 +47,7 @@ pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
     if find.axis == Axis::Connections {
         return vec![of_connections(summary, find)];
     }
-    if find.goals.is_empty() {
+    if find.found.goals.is_empty() {
         return of_slo(summary, find);
     }
     let of_goal = |goal: &SloFound| {
@@ -55,18 +57,18 @@ pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
         }
         answers
     };
-    find.goals.iter().flat_map(of_goal).collect()
+    find.found.goals.iter().flat_map(of_goal).collect()
 }
 
 /// A known safe load, since it can be planned with; the interval; why there is no safe load; what to do about that.
 fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
     let mut answers = vec![of_rate(summary, find)];
     answers.extend(safe_load(find));
-    if find.safe.is_some() {
+    if find.found.safe.is_some() {
         answers.reverse();
     }
-    answers.extend(find.disturbed.as_ref().map(left_out));
-    answers.extend(find.outcome.unsettled().map(|why| {
+    answers.extend(find.found.disturbed.as_ref().map(left_out));
+    answers.extend(find.found.outcome.unsettled().map(|why| {
         let advice = Answer::new(Tone::Strong, "What to do:", advice(why));
         Answer { role: Role::Advice, ..advice }
     }));
@@ -75,15 +77,15 @@ fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
 
 /// The interval of a search for a rate, or why there is none.
 fn of_rate(summary: &Summary, find: &FindSummary) -> Answer {
-    let (between, at_least) = (between(find.axis, find.lower, find.upper), at_least(find));
-    let known = Bounds::from(find);
-    let (bounds, so_far) = (known.text(), known.with_safe());
-    let (observed, claimed) = match known.is_empty() {
-        true => (String::new(), "no interval is claimed"),
-        false => (format!("{so_far}; "), "not one number"),
+    let (between, at_least) = (between(find.axis, find.found.bounds()), at_least(find));
+    let bounds = bounds_text(find.axis, &find.found);
+    let so_far = with_safe(find.axis, &find.found);
+    let (observed, claimed) = match find.found.has_bounds() {
+        true => (format!("{so_far}; "), "not one number"),
+        false => (String::new(), "no interval is claimed"),
     };
-    let why = ending(&find.outcome).1.unwrap_or_default();
-    match &find.outcome {
+    let why = ending(&find.found.outcome).1.unwrap_or_default();
+    match &find.found.outcome {
         Outcome::Regular => Answer::good(LEAD, format!("{between}{}", how_sure(find))),
         Outcome::NotReached { .. } => Answer::warn(
             "Tipping point not reached:",
@@ -127,7 +129,7 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> Answer {
                 hints::remedy(checks)
             ),
         ),
-        Outcome::Bounds { .. } if find.confidence.is_some() => {
+        Outcome::Bounds { .. } if find.found.confidence.is_some() => {
             Answer::good(LEAD, format!("{between}{}; a range, because {why}.", how_sure(find)))
         }
         Outcome::Bounds { .. } => {
@@ -153,15 +155,15 @@ pub(crate) fn title(find: &FindSummary) -> String {
     let slo = find.slo.parse::<Slo>().ok();
     let goal = slo.as_ref().and_then(Slo::latency);
     let goal = goal.map(|(goal, _, limit)| (goal.metric(), whole(&limit.to_string())));
-    let load = |bound: Option<f64>| {
-        bound.map_or_else(|| "no load".to_owned(), |bound| load_text(find.axis, bound))
+    let load = |bound: Option<Rate>| {
+        bound.map_or_else(|| "no load".to_owned(), |bound| load_text(find.axis, bound.get()))
     };
-    let (lower, upper) = (load(find.lower), load(find.upper));
-    let (how, why) = ending(&find.outcome);
+    let (lower, upper) = (load(find.found.lower), load(find.found.upper));
+    let (how, why) = ending(&find.found.outcome);
     let why = why.unwrap_or_default();
     let leaves = |range: &str| {
         let confidence =
-            find.confidence.map(|confidence| whole(&format!(" ({})", sure(confidence))));
+            find.found.confidence.map(|confidence| whole(&format!(" ({})", sure(confidence))));
         let confidence = confidence.unwrap_or_default();
         let between = format!("between {lower} and {upper}{confidence}{range}");
         match &goal {
@@ -169,9 +171,9 @@ pub(crate) fn title(find: &FindSummary) -> String {
             None => format!("The server stops meeting {} {between}", clean(&find.slo)),
         }
     };
-    match &find.outcome {
+    match &find.found.outcome {
         Outcome::Regular => leaves(""),
-        Outcome::Bounds { .. } if find.confidence.is_some() => {
+        Outcome::Bounds { .. } if find.found.confidence.is_some() => {
             leaves(&format!("; a range, because {why}"))
         }
         Outcome::NotReached { .. } => {
@@ -190,11 +192,11 @@ pub(crate) fn title(find: &FindSummary) -> String {
             hints::obstacle(checks)
         ),
         Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
-            match Bounds::from(find).is_empty() {
-                true => format!("No interval is claimed: {why}"),
-                false => format!(
+            match find.found.has_bounds() {
+                true => format!(
                     "{lower} met the SLO and {upper} missed it, without a confidence: {why}"
                 ),
+                false => format!("No interval is claimed: {why}"),
             }
         }
         Outcome::Unfinished { .. } => format!("The search stopped early: {why}"),
@@ -203,23 +205,13 @@ pub(crate) fn title(find: &FindSummary) -> String {
 
 /// Returns the answer for one of several SLOs, as if it had been the only one.
 fn alone(find: &FindSummary, goal: &SloFound) -> FindSummary {
-    FindSummary {
-        outcome: goal.outcome.clone(),
-        lower: goal.lower.map(Rate::get),
-        upper: goal.upper.map(Rate::get),
-        confidence: goal.confidence,
-        safe: goal.safe.map(Rate::get),
-        safe_missing: goal.safe_missing.clone(),
-        met: goal.met,
-        regimes: goal.regimes.clone(),
-        ..find.clone()
-    }
+    FindSummary { found: goal.found.clone(), ..find.clone() }
 }
 
 /// Describes the interval in one line.
 fn how_sure(find: &FindSummary) -> String {
-    let Some(confidence) = find.confidence else { return wide(find.lower, find.upper) };
-    let what = by_speed(find).unwrap_or_else(|| {
+    let Some(confidence) = find.found.confidence else { return wide(find.found.bounds()) };
+    let what = by_speed(find.axis, &find.found).unwrap_or_else(|| {
         ": the most that the server takes in even arrivals and meets the SLO".to_owned()
     });
     format!(" ({} confidence){what}", sure(confidence))
@@ -227,16 +219,16 @@ fn how_sure(find: &FindSummary) -> String {
 
 /// Names the speed that the interval is of, and what the server takes at the usual one, if its speed changed. A range
 /// spans the speeds; both are stated where it is wide.
-fn by_speed(find: &FindSummary) -> Option<String> {
-    let (lower, upper) = (find.lower?, find.upper?);
+fn by_speed(axis: Axis, found: &TippingPoint) -> Option<String> {
+    let (lower, upper) = (found.lower?.get(), found.upper?.get());
     let of = |regime: &Regime| {
-        let bound = |rate: Option<Rate>| Some(load_text(find.axis, rate?.get()));
+        let bound = |rate: Option<Rate>| Some(load_text(axis, rate?.get()));
         Some(format!("{} to {}", bound(regime.lower)?, bound(regime.upper)?))
     };
-    let slowest = find.regimes.first().filter(|regime| regime.speed < SLOW)?;
-    let usual = find.regimes.iter().find(|regime| regime.is_usual())?;
+    let slowest = found.regimes.first().filter(|regime| regime.speed < SLOW)?;
+    let usual = found.regimes.iter().find(|regime| regime.is_usual())?;
     let (share, usual) = (slowest.share * 100.0, of(usual)?);
-    if find.outcome == Outcome::Regular {
+    if found.outcome == Outcome::Regular {
         return Some(format!(
             " in slow stretches ({share:.0} % of the time); at the usual speed {usual}"
         ));
@@ -251,12 +243,12 @@ fn by_speed(find: &FindSummary) -> Option<String> {
 /// The load that can be offered, or why it is not known.
 fn safe_load(find: &FindSummary) -> Option<Answer> {
     // What was stopped has all in one line.
-    if matches!(find.outcome, Outcome::Unfinished { .. }) {
+    if matches!(find.found.outcome, Outcome::Unfinished { .. }) {
         return None;
     }
-    let Some(safe) = find.safe else {
-        let why = find.safe_missing.as_ref()?;
-        let text = match (why, find.outcome.unsettled()) {
+    let Some(safe) = find.found.safe else {
+        let why = find.found.safe_missing.as_ref()?;
+        let text = match (why, find.found.outcome.unsettled()) {
             (SafeMissing::SetAside { why }, Some(said)) if why == said => {
                 "none: the trials with random arrivals do not count, for the same reason".to_owned()
             }
@@ -264,11 +256,12 @@ fn safe_load(find: &FindSummary) -> Option<Answer> {
         };
         return Some(Answer::warn("Safe load:", text));
     };
-    let runs = find.confirmation.run_s.map_or_else(String::new, |run| format!(" of {run} s"));
+    let runs =
+        find.found.run.map_or_else(String::new, |run| format!(" of {} s", run.as_secs_f64()));
     let text = format!(
         "{} ({} confidence): 9 of 10 loads{runs} meet the SLO in random arrivals",
-        load_text(find.axis, safe),
-        sure(find.confidence?)
+        load_text(find.axis, safe.get()),
+        sure(find.found.confidence?)
     );
     Some(Answer::good("Safe load:", text))
 }
@@ -287,12 +280,10 @@ fn left_out(disturbed: &Disturbed) -> Answer {
 
 /// The interval of a search for held connections, or why there is none.
 fn of_connections(summary: &Summary, find: &FindSummary) -> Answer {
-    let (between, at_least) = (between(find.axis, find.lower, find.upper), at_least(find));
-    let why = ending(&find.outcome).1.unwrap_or_default();
-    match &find.outcome {
-        Outcome::Regular => {
-            Answer::good(LEAD, format!("{between}{}", wide(find.lower, find.upper)))
-        }
+    let (between, at_least) = (between(find.axis, find.found.bounds()), at_least(find));
+    let why = ending(&find.found.outcome).1.unwrap_or_default();
+    match &find.found.outcome {
+        Outcome::Regular => Answer::good(LEAD, format!("{between}{}", wide(find.found.bounds()))),
         Outcome::NotReached { .. } => Answer::warn(
             "Tipping point not reached:",
             format!("{at_least} are held and answer. More were not tried: {why}."),
@@ -336,7 +327,7 @@ fn of_connections(summary: &Summary, find: &FindSummary) -> Answer {
 /// The interval over repeated searches.
 fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> Answer {
     if repeat.used == 0 {
-        let text = match find.lower {
+        let text = match find.found.lower {
             None => "no search ended with an interval; see below.".to_owned(),
             Some(_) => {
                 format!(
@@ -352,13 +343,13 @@ fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> Answer {
         || ", by a single search".to_owned(),
         |confidence| format!(", {} confidence", percent(confidence)),
     );
-    Answer::new(tone, LEAD, format!("{}{sure}", interval(find.axis, find.lower, find.upper)))
+    Answer::new(tone, LEAD, format!("{}{sure}", interval(find.axis, find.found.bounds())))
 }
 
 /// `between 18,200/s and 18,900/s`, or what is known of it.
-fn between(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
+fn between(axis: Axis, bounds: (Option<f64>, Option<f64>)) -> String {
     let load = |value| load_text(axis, value);
-    match (lower, upper) {
+    match bounds {
         (Some(lower), Some(upper)) if axis == Axis::Connections => {
             format!("between {} and {}", grouped(lower as u64), load(upper))
         }
@@ -370,19 +361,20 @@ fn between(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
 }
 
 fn at_least(find: &FindSummary) -> String {
-    let lower = find.lower.map(|lower| format!("at least {}", load_text(find.axis, lower)));
+    let lower =
+        find.found.lower.map(|lower| format!("at least {}", load_text(find.axis, lower.get())));
     lower.unwrap_or_else(|| "no figure".to_owned())
 }
 
 /// ` (3.8 % wide)`; nothing if an end is missing.
-fn wide(lower: Option<f64>, upper: Option<f64>) -> String {
+fn wide((lower, upper): (Option<f64>, Option<f64>)) -> String {
     let width = lower.zip(upper).map(|(lower, upper)| (upper / lower - 1.0) * 100.0);
     width.map_or_else(String::new, |width| whole(&format!(" ({width:.1} % wide)")))
 }
 
 /// `between 18,200/s and 18,900/s (3.8 % wide)`.
-pub(crate) fn interval(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
-    between(axis, lower, upper) + &wide(lower, upper)
+pub(crate) fn interval(axis: Axis, bounds: (Option<f64>, Option<f64>)) -> String {
+    between(axis, bounds) + &wide(bounds)
 }
 
 /// `97 %`, in one piece.
@@ -392,7 +384,7 @@ pub(crate) fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::trial::{TippingPoint, Unsettled};
+    use plimsoll_model::trial::Unsettled;
 
     use super::*;
     use crate::fixtures;
@@ -428,22 +420,23 @@ mod tests {
         let slow = regime(0.28, 0.8, (27_574.0, 34_884.0));
         let usual = regime(0.72, 1.0, (34_262.0, 43_346.0));
         let tip = TippingPoint { regimes: vec![slow, usual], ..fixtures::tipping_point() };
-        let interval = fixtures::find(tip);
-        let said = |find: &FindSummary| by_speed(find).map(|text| text.replace('\u{a0}', " "));
+        let said = |found: &TippingPoint| {
+            by_speed(Axis::Rate, found).map(|text| text.replace('\u{a0}', " "))
+        };
         assert_eq!(
-            said(&interval).expect("two speeds"),
+            said(&tip).expect("two speeds"),
             " in slow stretches (28 % of the time); at the usual speed 34,262/s to 43,346/s"
         );
         let why = Unsettled::Wide { width: 0.7 };
-        let narrow = FindSummary { outcome: Outcome::Bounds { why }, ..interval };
+        let narrow = TippingPoint { outcome: Outcome::Bounds { why }, ..tip };
         assert_eq!(said(&narrow), None);
-        let wide = FindSummary { lower: Some(27_574.0), upper: Some(48_148.0), ..narrow };
+        let wide = TippingPoint { lower: rate(27_574.0), upper: rate(48_148.0), ..narrow };
         assert_eq!(
             said(&wide).expect("two speeds"),
             "; its speed changed: 27,574/s to 34,884/s in slow stretches (28 % of the time), 34,262/s to \
              43,346/s at the usual speed"
         );
-        let steady = FindSummary { regimes: Vec::new(), ..wide };
-        assert_eq!(by_speed(&steady), None);
+        let steady = TippingPoint { regimes: Vec::new(), ..wide };
+        assert_eq!(said(&steady), None);
     }
 }

@@ -23,10 +23,10 @@ pub(super) fn answers(
     find: &FindSummary,
     storm: Option<&StormSummary>,
 ) -> Vec<Answer> {
-    let safe = find.safe.map(|safe| {
+    let safe = find.found.safe.map(|safe| {
         let text = format!(
             "{} ({} confidence): 9 of 10 storms of this size end in time.",
-            size(safe, storm),
+            size(safe.get(), storm),
             sure(SAFE_CONFIDENCE)
         );
         Answer::good("Safe storm:", text)
@@ -42,12 +42,14 @@ pub(super) fn answers(
 /// The interval of the search, or why there is none.
 fn interval(summary: &Summary, find: &FindSummary, storm: Option<&StormSummary>) -> Answer {
     let recover = storm.map_or_else(|| "the time asked for".to_owned(), |s| span(s.recover_s));
-    let why = ending(&find.outcome).1.unwrap_or_default();
-    let known = bounds((find.lower, find.upper), storm);
-    match &find.outcome {
+    let why = ending(&find.found.outcome).1.unwrap_or_default();
+    let known = bounds(find.found.bounds(), storm);
+    match &find.found.outcome {
         Outcome::Regular => {
-            let sure =
-                find.confidence.map(|confidence| format!(" ({} confidence)", sure(confidence)));
+            let sure = find
+                .found
+                .confidence
+                .map(|confidence| format!(" ({} confidence)", sure(confidence)));
             let sure = sure.unwrap_or_default();
             let text = format!(
                 "{known}{sure} may be cut at once: all are back within {recover}, and the others keep the SLO."
@@ -167,11 +169,12 @@ fn remedy(tried: &Remedied, find: &FindSummary, storm: &StormSummary) -> Option<
     let outcome = tried.outcome.as_ref()?;
     let known = bounds((tried.lower, tried.upper), Some(storm));
     let why = ending(outcome).1.unwrap_or_default();
+    let (lower, upper) = find.found.bounds();
     let (tone, result) = match (outcome, tried.ratio) {
         (Outcome::Regular, Some(ratio)) => {
-            let (tone, size) = if tried.lower > find.upper {
+            let (tone, size) = if tried.lower > upper {
                 (Tone::Good, confirmation::percent(ratio))
-            } else if tried.upper < find.lower {
+            } else if tried.upper < lower {
                 (Tone::Warn, confirmation::percent(ratio))
             } else {
                 (Tone::Warn, "the interval without it overlaps".to_owned())
@@ -202,10 +205,10 @@ pub(super) fn figures(
 ) -> Vec<KeyFigure> {
     let count = |value: f64| grouped(value as u64);
     let mut keys: Vec<KeyFigure> = Vec::new();
-    if let Some(safe) = find.safe {
-        keys.push(("Safe storm", count(safe), "9 of 10 end in time".to_owned()));
+    if let Some(safe) = find.found.safe {
+        keys.push(("Safe storm", count(safe.get()), "9 of 10 end in time".to_owned()));
     }
-    let sure = find.confidence.map(|sure| format!("{:.0} % confidence", sure * 100.0));
+    let sure = find.found.confidence.map(|sure| format!("{:.0} % confidence", sure * 100.0));
     let note = sure.unwrap_or_else(|| "without a confidence".to_owned());
     keys.push(("Largest storm", figures::bounds(find, count), note));
     if let Some(storm) = storm {
@@ -226,7 +229,7 @@ pub(super) fn figures(
         }
         keys.push(("p99 before", ms_text(storm.base_p99_ms), "no storm".to_owned()));
     }
-    keys.push(("Storms", find.trials.to_string(), String::new()));
+    keys.push(("Storms", find.found.trials.to_string(), String::new()));
     keys.push(("Length", span(summary.seconds), String::new()));
     keys
 }

@@ -113,11 +113,11 @@ fn of_search(find: &FindSummary, summary: &Summary, text: &str) -> Vec<Case> {
         let ending = outcome.standing().map_or_else(|| Ending::of_run(summary), Ending::from);
         Case { group: "search", name, ending, text: text.to_owned() }
     };
-    match &find.goals[..] {
-        [] => vec![case("tipping-point".to_owned(), &find.outcome)],
+    match &find.found.goals[..] {
+        [] => vec![case("tipping-point".to_owned(), &find.found.outcome)],
         goals => {
             let of_goal =
-                |goal: &SloFound| case(format!("tipping-point {}", goal.slo), &goal.outcome);
+                |goal: &SloFound| case(format!("tipping-point {}", goal.slo), &goal.found.outcome);
             goals.iter().map(of_goal).collect()
         }
     }

@@ -387,7 +387,7 @@ fn an_invalid_run_says_nothing_of_its_goals() {
 fn a_search_is_a_case_of_its_own() {
     let ending = |outcome: Outcome| {
         let (mut summary, _) = fixtures::find_regular();
-        summary.result.find_mut().unwrap().outcome = outcome;
+        summary.result.find_mut().unwrap().found.outcome = outcome;
         let text = Made::write(&fixtures::plan(), &[started()], summary).export(Export::Junit);
         let document = roxmltree::Document::parse(&text).unwrap();
         let mut cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
@@ -415,14 +415,14 @@ fn stated() -> Vec<(&'static str, Summary, Vec<TrialRecord>, Standing)> {
     let why = || Unsettled::OneBound;
     let mut first_open = fixtures::find_several();
     if let Some(find) = first_open.0.result.find_mut() {
-        find.outcome = Outcome::Unstable { why: why() };
-        find.goals[0].outcome = find.outcome.clone();
-        find.goals[1].outcome = Outcome::FailsAtMinimum;
+        find.found.outcome = Outcome::Unstable { why: why() };
+        find.found.goals[0].found.outcome = find.found.outcome.clone();
+        find.found.goals[1].found.outcome = Outcome::FailsAtMinimum;
     }
     first_open.0.verdict = Verdict::Bad;
     let mut storm = fixtures::find_storm();
     if let Some(find) = storm.result.find_mut() {
-        find.outcome = Outcome::Undecided { why: why() };
+        find.found.outcome = Outcome::Undecided { why: why() };
     }
     storm.verdict = Verdict::Invalid;
     let mut compared = fixtures::compare_undecided();

@@ -129,8 +129,8 @@ impl Difference {
 
 /// An interval that is claimed.
 fn interval(find: &FindSummary) -> Option<(f64, f64)> {
-    find.confidence?;
-    find.lower.zip(find.upper)
+    find.found.confidence?;
+    Some((find.found.lower?.get(), find.found.upper?.get()))
 }
 
 /// Draws the answers of both runs of a pair, and the difference between them.
@@ -173,8 +173,8 @@ fn pair(a: &Summary, b: &Summary) -> Vec<String> {
             }
             (true, None) => {}
         }
-        if let (Some(safe), Some(other)) = (one.safe, other.safe) {
-            let (safe, other) = (grouped(safe.round() as u64), grouped(other.round() as u64));
+        if let (Some(safe), Some(other)) = (one.found.safe, other.found.safe) {
+            let [safe, other] = [safe, other].map(|load| grouped(load.get().round() as u64));
             texts.push(format!("safe load: {other}/s against {safe}/s; it has no upper end, so no interval is stated"));
         }
     }

@@ -236,7 +236,7 @@ pub(super) fn trials(view: &View, json: &Value) -> Markup {
 pub(super) fn facts(view: &View) -> Markup {
     let Some(summary) = &view.summary else { return html! {} };
     let found = facts::of(summary);
-    let notes = summary.result.find().map(|find| &find.notes[..]).unwrap_or_default();
+    let notes = summary.result.find().map(|find| &find.found.notes[..]).unwrap_or_default();
     html! {
         section aria-labelledby="facts" {
             h2 id="facts" { "Facts" }

@@ -14,12 +14,12 @@ use crate::watch::source_lost;
 
 /// Describes the course of a search.
 pub(super) fn course(find: &FindSummary) -> String {
-    let trials = counted(u64::from(find.trials), "trial");
-    let invalid = match find.invalid_trials {
+    let trials = counted(u64::from(find.found.trials), "trial");
+    let invalid = match find.found.invalid_trials {
         0 => String::new(),
         count => format!(", {count} INVALID not counted"),
     };
-    let drift = match find.variation.drift_per_min {
+    let drift = match find.found.drift_per_min {
         None => String::new(),
         Some(0.0) => "; no drift of the capacity was seen".to_owned(),
         Some(drift) => {

@@ -6,6 +6,7 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
+use plimsoll_model::Rate;
 use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::search::Axis;
 use serde_json::Value;
@@ -78,7 +79,7 @@ fn answer_checks_and_trials_are_there_without_a_program() {
 fn the_safe_load_is_the_first_key_figure() {
     let mut view = search();
     let find = view.summary.as_mut().unwrap().result.find_mut().unwrap();
-    find.safe = Some(1_234.0);
+    find.found.safe = Rate::per_second(1_234.0);
     let page = render(&view);
     let first = between(&page, "<dl class=\"key\">", "</dl>");
     assert!(first.starts_with("<div><dt>Safe load</dt>"), "{first}");

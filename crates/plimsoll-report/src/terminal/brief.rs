@@ -119,7 +119,7 @@ fn of_search(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[T
     if let Some((place, view)) = search::at_shown_load(summary, trials) {
         latency(page, &view, &place);
     }
-    if matches!(summary.result, RunResult::Find { .. }) && find.goals.is_empty() {
+    if matches!(summary.result, RunResult::Find { .. }) && find.found.goals.is_empty() {
         load_line(page, find, trials)
     }
 }
@@ -127,15 +127,15 @@ fn of_search(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[T
 /// Writes the target, the goal, and whether the generator was the limit of any trial.
 fn searched(page: &mut Page, summary: &Summary, find: &FindSummary) {
     page.entry_within("Target", &clean(&summary.target), 1);
-    if find.trials == 0 {
+    if find.found.trials == 0 {
         return page.entry_within("SLO", &clean(&find.slo), 2);
     }
-    let invalid = match find.invalid_trials {
+    let invalid = match find.found.invalid_trials {
         0 => "none INVALID by the load generator".to_owned(),
         some => format!("{some} INVALID by the load generator, not counted"),
     };
-    let took = span(find.search_s + find.confirmation.confirm_s);
-    let trials = counted(find.trials.into(), "trial");
+    let took = span(find.search_s + find.confirm_s);
+    let trials = counted(find.found.trials.into(), "trial");
     page.entry_within("SLO", &format!("{}; {trials} in {took}, {invalid}", clean(&find.slo)), 2)
 }
 
@@ -183,9 +183,11 @@ fn load_line(page: &mut Page, find: &FindSummary, trials: &[TrialRecord]) {
     let text = |load| search::load_text(find.axis, load).replace('\u{a0}', " ");
     let ends = format!("{} to {}", text(*lowest), text(*highest));
     page.entry_within("p99 by load", &format!("{columns}  {ends}"), 1);
-    let safe = find.safe.and_then(|safe| loads.iter().rposition(|(load, _)| *load <= safe));
+    let safe =
+        find.found.safe.and_then(|safe| loads.iter().rposition(|(load, _)| *load <= safe.get()));
     let within = |load: f64| {
-        find.lower.is_some_and(|it| load >= it) && find.upper.is_some_and(|it| load <= it)
+        let (lower, upper) = find.found.bounds();
+        lower.is_some_and(|it| load >= it) && upper.is_some_and(|it| load <= it)
     };
     let marks = loads.iter().enumerate().map(|(at, (load, _))| match () {
         () if Some(at) == safe => 's',

@@ -109,7 +109,7 @@ impl Search {
         let find = summary.result.find();
         Self {
             axis: find.map_or(Axis::Rate, |find| find.axis),
-            has_tip: find.is_some_and(|find| find.lower.and(find.upper).is_some()),
+            has_tip: find.is_some_and(|find| find.found.lower.and(find.found.upper).is_some()),
         }
     }
 

@@ -1,18 +1,18 @@
 //! Golden pages from hand-made records.
 
-use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, ServerFailure, Side, Swept};
 use plimsoll_model::host::{EndStatus, HostSummary, LimitId, LimitKind, SourceKind, SourceSummary};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::settings::Operation;
-use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, Recovers, Summary};
+use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, Summary};
 use plimsoll_model::tally::DeliveryCounts;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::trial::{
-    CheckId, Confirmations, Met, Outcome, Phase, SafeMissing, Stopped, TrialRecord, TrialsAtLoad,
-    Unit, Unsettled, Verdict, trial_at_lower_bound,
+    CheckId, Confirmations, Met, Outcome, Phase, Recovery, SafeMissing, Stopped, TrialRecord,
+    TrialsAtLoad, Unit, Unsettled, Verdict, trial_at_lower_bound,
 };
+use plimsoll_model::{Nanos, Rate};
 
 use super::*;
 use crate::fixtures;
@@ -294,8 +294,8 @@ fn pages_fit_80_columns_and_colours_change_nothing_else() {
 fn the_cap_is_named_when_the_tipping_point_was_not_reached() {
     let (mut summary, trials) = fixtures::find_regular();
     if let Some(find) = summary.result.find_mut() {
-        find.outcome = Outcome::NotReached { cap: "--max 20000".to_owned() };
-        find.upper = None;
+        find.found.outcome = Outcome::NotReached { cap: "--max 20000".to_owned() };
+        find.found.upper = None;
     }
     let text = page(&summary, &trials, false);
     assert!(text.contains("at least 18,200/s"), "{text}");
@@ -314,8 +314,8 @@ fn a_server_that_is_gone_is_told_first() {
     summary.partial = false;
     if let Some(find) = summary.result.find_mut() {
         let why = Stopped::ServerEnded { how: "haproxy ended: SIGKILL".to_owned() };
-        find.outcome = Outcome::Unfinished { why };
-        find.upper = None;
+        find.found.outcome = Outcome::Unfinished { why };
+        find.found.upper = None;
     }
     let text = page(&summary, &trials, false);
     let first =
@@ -327,10 +327,9 @@ fn a_server_that_is_gone_is_told_first() {
 fn confirmations_noise_and_recovery_are_told() {
     let (mut summary, trials) = fixtures::find_regular();
     let find = summary.result.find_mut().expect("a search");
-    find.confirmation.confirmations = Confirmations { good: 2, bad: 1, invalid: 1 };
-    find.variation.spread = Some(0.048);
-    find.recovery.recovers = Some(Recovers::After);
-    find.recovery.recovery_s = Some(14.0);
+    find.found.confirmations = Confirmations { good: 2, bad: 1, invalid: 1 };
+    find.found.spread = Some(0.048);
+    find.found.recovery = Some(Recovery::After(Nanos::from_secs(14)));
     let text = page(&summary, &trials, false);
     for expected in
         ["2 of 4 longer trials", "1 INVALID", "4.8 % (standard deviation", "14", "Recovers"]
@@ -338,8 +337,8 @@ fn confirmations_noise_and_recovery_are_told() {
         assert!(text.contains(expected), "{expected} in {text}");
     }
     let find = summary.result.find_mut().expect("a search");
-    find.recovery.recovers = Some(Recovers::No);
-    find.outcome = Outcome::Unconfirmed { why: "send-lag: p99 9 ms".to_owned() };
+    find.found.recovery = Some(Recovery::No(Nanos::from_secs(14)));
+    find.found.outcome = Outcome::Unconfirmed { why: "send-lag: p99 9 ms".to_owned() };
     let text = page(&summary, &trials, false);
     assert!(text.contains("Tipping point not confirmed:"), "{text}");
     assert!(text.contains("is not served"), "{text}");
@@ -349,13 +348,13 @@ fn confirmations_noise_and_recovery_are_told() {
 fn a_safe_load_that_was_not_found_is_said_to_be_missing() {
     let (mut summary, trials) = fixtures::find_regular();
     let find = summary.result.find_mut().expect("a search");
-    (find.safe, find.safe_missing) = (None, Some(SafeMissing::NoTime));
+    (find.found.safe, find.found.safe_missing) = (None, Some(SafeMissing::NoTime));
     let text = page(&summary, &trials, false);
     let at = |words| text.find(words).unwrap_or(usize::MAX);
     assert!(text.starts_with("Tipping point: between"), "{text}");
     assert!(at("Safe load: none: the time budget left no time") < at("Trials"), "{text}");
     let find = summary.result.find_mut().expect("a search");
-    find.safe_missing = None;
+    find.found.safe_missing = None;
     let text = page(&summary, &trials, false);
     assert!(!text.contains("Safe load:"), "{text}");
 }
@@ -381,10 +380,10 @@ fn what_is_not_settled_claims_no_interval() {
     let (mut summary, trials) = fixtures::find_regular();
     summary.causes = None;
     let find = summary.result.find_mut().expect("a search");
-    (find.lower, find.upper, find.width) = (None, None, None);
-    (find.safe, find.confidence) = (None, None);
+    (find.found.lower, find.found.upper, find.width) = (None, None, None);
+    (find.found.safe, find.found.confidence) = (None, None);
     let why = Unsettled::Spread { sd: 0.3 };
-    find.outcome = Outcome::Unstable { why };
+    find.found.outcome = Outcome::Unstable { why };
     let text = page(&summary, &trials, false);
     let text = unwrapped(&text);
     assert!(
@@ -393,30 +392,30 @@ fn what_is_not_settled_claims_no_interval() {
     );
     assert!(!text.contains("Safe load"), "{text}");
     let find = summary.result.find_mut().expect("a search");
-    find.confirmation.confirmations = Confirmations { good: 1, bad: 1, invalid: 0 };
-    (find.confirmation.confirmed, find.confirmation.confirm_s) = (Some(700.0), 30.0);
+    find.found.confirmations = Confirmations { good: 1, bad: 1, invalid: 0 };
+    (find.found.confirmed, find.confirm_s) = (Rate::per_second(700.0), 30.0);
     let text = page(&summary, &trials, false);
     assert!(!text.to_lowercase().contains("confirmed"), "{text}");
     assert!(text.contains("Long trials  700/s: 1 of 2 longer trials GOOD"), "{text}");
     let find = summary.result.find_mut().expect("a search");
     let budget = Nanos::from_secs(210);
-    find.outcome = Outcome::Undecided { why: Unsettled::Time { budget } };
-    (find.lower, find.upper) = (Some(700.0), Some(900.0));
-    find.met = Some(Met { trials: 1, longest: Nanos::from_secs(3) });
+    find.found.outcome = Outcome::Undecided { why: Unsettled::Time { budget } };
+    (find.found.lower, find.found.upper) = (Rate::per_second(700.0), Rate::per_second(900.0));
+    find.found.met = Some(Met { trials: 1, longest: Nanos::from_secs(3) });
     let text = unwrapped(&page(&summary, &trials, false));
     let first = "Undecided: between 700/s, which met the SLO for 3.00 s in 1 trial, and 900/s, which \
                  missed it; not one number, because the time budget of 3 m 30 s ended. What to do: \
                  give it more time with --budget; more: plimsoll explain time";
     assert!(text.starts_with(first), "{text}");
     let find = summary.result.find_mut().expect("a search");
-    find.outcome = Outcome::Bounds { why: Unsettled::Time { budget } };
-    find.met = Some(Met { trials: 4, longest: Nanos::from_secs(15) });
+    find.found.outcome = Outcome::Bounds { why: Unsettled::Time { budget } };
+    find.found.met = Some(Met { trials: 4, longest: Nanos::from_secs(15) });
     let text = unwrapped(&page(&summary, &trials, false));
     let first = "Tipping point: between 700/s, which met the SLO for 15 s in 4 trials, and 900/s, \
                  which missed it; no confidence is stated, because the time budget of 3 m 30 s \
                  ended. What to do: give it more time with --budget; more: plimsoll explain time";
     assert!(text.starts_with(first), "{text}");
-    summary.result.find_mut().expect("a search").confidence = Some(0.9);
+    summary.result.find_mut().expect("a search").found.confidence = Some(0.9);
     let text = unwrapped(&page(&summary, &trials, false));
     let range = "Tipping point: between 700/s and 900/s (90 % confidence): the most that the server \
                  takes in even arrivals and meets the SLO; a range, because the time budget of 3 m \
@@ -490,7 +489,7 @@ fn handshakes_are_called_by_their_name() {
     // A handshake has no status, and one that was late was answered all the same.
     trials.iter_mut().for_each(|trial| trial.measurement.tally.answers.status = Default::default());
     if let Some(find) = summary.result.find_mut() {
-        find.outcome = Outcome::FailsAtMinimum;
+        find.found.outcome = Outcome::FailsAtMinimum;
     }
     let text = page(&summary, &trials, false);
     assert!(text.contains("missed the SLO even at the lowest load"), "{text}");
@@ -529,8 +528,9 @@ fn connections_are_levels_and_no_rates() {
     let memory = hold.as_ref().map(|hold| hold.projections[0].clone());
     let mut find = summary.result.find().cloned().expect("a search");
     find.axis = Axis::Connections;
-    (find.lower, find.upper, find.width) = (Some(18_200.0), Some(18_900.0), Some(0.038));
-    find.recovery.recovers = Some(Recovers::Yes);
+    (find.found.lower, find.found.upper) = (Rate::per_second(18_200.0), Rate::per_second(18_900.0));
+    find.width = Some(0.038);
+    find.found.recovery = Some(Recovery::Yes);
     find.connections = Some(ConnectionsFound {
         soak_held: Some(18_200),
         soak_s: 150.0,
@@ -573,7 +573,7 @@ fn connections_are_levels_and_no_rates() {
     let text = flat(&summary);
     assert!(text.contains("9,975 times as many") && !text.contains("997400"), "{text}");
     if let Some(find) = summary.result.find_mut() {
-        find.outcome = Outcome::GeneratorLimited { why: "source ports (clients)".to_owned() };
+        find.found.outcome = Outcome::GeneratorLimited { why: "source ports (clients)".to_owned() };
     }
     let text = flat(&summary);
     assert!(text.contains("at least 18,200 connections: this host was the limit"), "{text}");

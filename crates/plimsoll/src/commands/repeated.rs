@@ -117,12 +117,12 @@ fn search_all(
         let Some(find) = summary.result.find().cloned() else { continue };
         let found = RepeatedSearch {
             number,
-            outcome: find.outcome.clone(),
-            lower: find.lower,
-            upper: find.upper,
+            outcome: find.found.outcome.clone(),
+            lower: find.found.lower.map(Rate::get),
+            upper: find.found.upper.map(Rate::get),
             verdict: summary.verdict,
             exit_code: stop.as_ref().map_or(exit::DONE, Stop::code),
-            trials: find.trials,
+            trials: find.found.trials,
             seconds,
             archive: summary.archive.is_some().then_some(name),
         };
@@ -158,21 +158,21 @@ fn summarise(found: &[Found], of: &Repeated<'_>, run: &Run) -> Option<Summary> {
         slo,
         mode,
         search: Nanos::from_secs_f64(sum(|find| find.search_s)),
-        confirm: Nanos::from_secs_f64(sum(|find| find.confirmation.confirm_s)),
+        confirm: Nanos::from_secs_f64(sum(|find| find.confirm_s)),
     };
     let tip = TippingPoint {
-        outcome: worst.find.outcome.clone(),
+        outcome: worst.find.found.outcome.clone(),
         lower: rate(lower),
         upper: rate(upper),
         confidence: combined.and_then(|found| found.confidence),
-        trials: found.iter().map(|one| one.find.trials).sum(),
-        invalid_trials: found.iter().map(|one| one.find.invalid_trials).sum(),
-        confirmed: rate(worst.find.confirmation.confirmed),
-        confirmations: worst.find.confirmation.confirmations,
-        goals: worst.find.goals.clone(),
+        trials: found.iter().map(|one| one.find.found.trials).sum(),
+        invalid_trials: found.iter().map(|one| one.find.found.invalid_trials).sum(),
+        confirmed: worst.find.found.confirmed,
+        confirmations: worst.find.found.confirmations,
+        goals: worst.find.found.goals.clone(),
         ..TippingPoint::default()
     };
-    let find = FindSummary { budget_s: worst.find.budget_s, ..FindSummary::new(head, &tip) };
+    let find = FindSummary { budget_s: worst.find.budget_s, ..FindSummary::new(head, tip) };
     let repeat = RepeatSummary {
         asked: of.times,
         used: intervals.len() as u32,

@@ -143,7 +143,10 @@ impl Experiment for ConnectionsExperiment {
         let find = FindSummary {
             connections: Some(found.driven.procedure.found()),
             budget_s: Some(settings(self).limits.budget.as_secs_f64()),
-            ..FindSummary::new(tipping::find_head(search, searched, confirmed), &found.tipping)
+            ..FindSummary::new(
+                tipping::find_head(search, searched, confirmed),
+                found.tipping.clone(),
+            )
         };
         let hold = HoldSummary::new(self.hold_head(&found), &found.driven.load.tally);
         let reasons = tipping::reasons(&found.tipping, &found.driven.trials, verdict);

@@ -151,7 +151,7 @@ impl Experiment for RateExperiment {
         let test = self.job.cause_test.filter(|_| !has_ended);
         if let Some((by, find)) = test.zip(outcome.result.find()) {
             let mut causes = session.causes(find, &outcome.trials).unwrap_or_default();
-            let lower = find.lower.unwrap_or_default();
+            let lower = find.found.lower.unwrap_or_default().get();
             confirm::run(by, &self.job.load.plan, lower, &mut causes, session)?;
             if let Some(first) = causes.first_mut().filter(|_| by == CauseTest::ByServer) {
                 self.raise_limit(first, find, session)?;
@@ -173,7 +173,8 @@ impl RateExperiment {
     ) -> Result<()> {
         let has_ended = session.is_interrupted() || session.server_end().is_some();
         let tip = found.at_any_speed().filter(|_| !has_ended);
-        let Some((lower, tip)) = found.lower.zip(tip.map(|(from, to)| (from * to).sqrt())) else {
+        let Some((lower, tip)) = found.found.lower.zip(tip.map(|(from, to)| (from * to).sqrt()))
+        else {
             return Ok(());
         };
         let Some(raised) = confirm::raise(finding, tip, session) else { return Ok(()) };
@@ -184,7 +185,7 @@ impl RateExperiment {
         }
         let began = session.elapsed();
         let mut job = self.job.clone();
-        job.search.min = Rate::per_second(lower);
+        job.search.min = Some(lower);
         job.search.further.clear();
         let mut timers = TimerWatch::start(&job.load.plan, None, session);
         let again = find(&job, None, Pass::Again, session, &mut timers)?;
@@ -192,7 +193,7 @@ impl RateExperiment {
         let outcome = outcome(&job, again, timers, session);
         if let Some(find) = outcome.result.find() {
             remedied.causes = session.causes(find, &outcome.trials).unwrap_or_default();
-            remedied.take_result(&find.outcome, (find.lower, find.upper), tip);
+            remedied.take_result(&find.found.outcome, find.found.bounds(), tip);
         }
         remedied.seconds = session.elapsed().since(began).as_secs_f64();
         finding.remedied = Some(Box::new(remedied));
@@ -358,7 +359,7 @@ fn next_trial(
 
 /// Names the network as the limit in every outcome that it alone prevented.
 fn name_network(tipping: &mut TippingPoint, trials: &[TrialRecord]) {
-    let goals = tipping.goals.iter_mut().map(|goal| &mut goal.outcome);
+    let goals = tipping.goals.iter_mut().map(|goal| &mut goal.found.outcome);
     for outcome in goals.chain([&mut tipping.outcome]) {
         if let Some(limited) = network_limited(outcome, trials) {
             *outcome = limited;
@@ -527,7 +528,8 @@ fn outcome(
         Some(at) => (at.tally, at.window),
         None => tipping::all_trials(&trials),
     };
-    let mut notes = [found.remedies, tipping.notes.clone()].concat();
+    let mut notes = found.remedies;
+    notes.extend_from_slice(&tipping.notes);
     if job.search.axis == Axis::Handshakes {
         notes.extend(resumption(job.load.plan.tls.resume_ratio, &tally));
     }
@@ -535,10 +537,9 @@ fn outcome(
     let verdict = tipping::verdict(&tipping, found.is_server_to_blame);
     let reasons = tipping::reasons(&tipping, &trials, verdict);
     let find = FindSummary {
-        notes,
         path: found.path,
         budget_s: Some(budget_of_trials(job).as_secs_f64()),
-        ..FindSummary::new(head, &tipping)
+        ..FindSummary::new(head, TippingPoint { notes, ..tipping })
     };
     ExperimentResult {
         partial: session.is_interrupted(),

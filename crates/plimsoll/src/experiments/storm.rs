@@ -160,7 +160,7 @@ impl Experiment for StormExperiment {
         let head = tipping::find_head(search, procedure.took(), Nanos::ZERO);
         let find = FindSummary {
             budget_s: Some(self.job.budget().as_secs_f64()),
-            ..FindSummary::new(head, &found.tipping)
+            ..FindSummary::new(head, found.tipping.clone())
         };
         let reasons = tipping::reasons(&found.tipping, &found.driven.trials, verdict);
         let storm = Some(Box::new(self.summary(&found, &session.readings(), tried.remedies)));

@@ -68,7 +68,7 @@ pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdi
         None if lower.is_some() => Verdict::Good,
         Some(Standing::Invalid | Standing::Open) | None => Verdict::Invalid,
     };
-    let verdicts = tipping.goals.iter().map(|goal| one(&goal.outcome, goal.lower));
+    let verdicts = tipping.goals.iter().map(|goal| one(&goal.found.outcome, goal.found.lower));
     worst(verdicts.chain([one(&tipping.outcome, tipping.lower)]))
 }
 
@@ -163,16 +163,16 @@ mod tests {
         let records = [record];
         let of = |tipping: &TippingPoint| reasons(tipping, &records, Verdict::Bad);
         assert_eq!(of(&one), all);
-        let goals = vec![SloFound::new("p99<50ms".to_owned(), &one); 2];
+        let goals = vec![SloFound { slo: "p99<50ms".to_owned(), found: one.clone() }; 2];
         assert_eq!(of(&TippingPoint { goals, ..one }), [Check::failed(CheckId::SendLag, "seen")]);
     }
 
     #[test]
     fn of_several_objectives_the_worst_decides() {
         let undecided = || Outcome::Undecided { why: Unsettled::OneBound };
-        let found = |outcome: Outcome| {
-            let one = tipping(outcome, Some(10.0));
-            SloFound::new("p99<1s".to_owned(), &one)
+        let found = |outcome: Outcome| SloFound {
+            slo: "p99<1s".to_owned(),
+            found: tipping(outcome, Some(10.0)),
         };
         for (second, expected) in [
             (Outcome::Regular, Verdict::Good),

@@ -55,9 +55,9 @@ fn run(mode: Mode, slos: &[&str], steps: (f64, f64)) -> Run {
     }
 }
 
-fn holds(found: &SloFound, truth: f64) -> bool {
+fn holds(goal: &SloFound, truth: f64) -> bool {
     let end = |rate: Option<Rate>| rate.map_or(f64::NAN, Rate::get);
-    end(found.lower) <= truth && truth < end(found.upper)
+    end(goal.found.lower) <= truth && truth < end(goal.found.upper)
 }
 
 #[test]
@@ -72,14 +72,15 @@ fn every_objective_gets_an_interval_of_its_own_from_one_set_of_trials() {
             [&first.slo, &second.slo].map(|slo| slo.parse()),
             slos.map(|text| Ok(slo(text)))
         );
-        for found in [first, second] {
+        for goal in [first, second] {
+            let found = &goal.found;
             assert_eq!(found.outcome, Outcome::Regular, "{found:?}");
             assert!(found.confirmations.good >= 1 && found.confirmed <= found.lower, "{found:?}");
-            let truth = if found.slo.starts_with("p99<100ms") { steps.1 } else { steps.0 };
-            assert!(holds(found, truth), "{truth}: {found:?}");
+            let truth = if goal.slo.starts_with("p99<100ms") { steps.1 } else { steps.0 };
+            assert!(holds(goal, truth), "{truth}: {found:?}");
         }
         // The fields outside are those of the first one.
-        assert_eq!((tipping.lower, tipping.upper), (first.lower, first.upper));
+        assert_eq!((tipping.lower, tipping.upper), (first.found.lower, first.found.upper));
         assert!(trials.len() < alone, "{} trials instead of {alone}", trials.len());
         assert!(spent <= Nanos::from_secs(320), "{spent}");
         // Each trial has a verdict by each objective.
@@ -106,8 +107,9 @@ fn objectives_that_break_at_one_load_need_hardly_more_trials() {
 fn one_objective_that_is_never_met_leaves_the_other_its_interval() {
     let Run { tipping, .. } = run(Mode::Quick, &[LOOSE, STRICT], (10.0, 2_000.0));
     let [first, second] = &tipping.goals[..] else { panic!("{tipping:?}") };
-    assert_eq!(first.outcome, Outcome::Regular);
+    assert_eq!(first.found.outcome, Outcome::Regular);
     assert!(holds(first, 2_000.0), "{first:?}");
+    let second = &second.found;
     assert_eq!((&second.outcome, second.lower), (&Outcome::FailsAtMinimum, None));
 }
 
@@ -121,7 +123,7 @@ fn a_single_objective_has_no_list_and_a_stop_ends_all() {
         search.handle_result(answer(request, (500.0, 900.0)));
     }
     let tipping = search.handle_stop(&Stopped::Interrupted);
-    let unfinished = |found: &SloFound| matches!(found.outcome, Outcome::Unfinished { .. });
+    let unfinished = |found: &SloFound| matches!(found.found.outcome, Outcome::Unfinished { .. });
     assert!(tipping.goals.len() == 2 && tipping.goals.iter().all(unfinished), "{tipping:?}");
     assert_eq!(search.next_step(), SearchStep::Done(tipping));
 }

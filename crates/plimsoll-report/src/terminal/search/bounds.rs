@@ -2,7 +2,6 @@
 //! the same while a search runs and at its end.
 
 use plimsoll_model::search::Axis;
-use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Met, Outlook, Regime, TippingPoint};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
@@ -25,73 +24,35 @@ pub(crate) fn sure(confidence: f64) -> String {
     whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
 }
 
-/// The bounds of a search so far.
-pub(crate) struct Bounds {
-    axis: Axis,
-    lower: Option<f64>,
-    upper: Option<f64>,
-    confidence: Option<f64>,
-    safe: Option<f64>,
-    met: Option<Met>,
-}
-
-impl From<&FindSummary> for Bounds {
-    fn from(find: &FindSummary) -> Self {
-        let FindSummary { axis, lower, upper, confidence, safe, met, .. } = *find;
-        Self { axis, lower, upper, confidence, safe, met }
+/// `between 32,791/s and 40,974/s (90 % confidence)`, or the loads that met the SLO and missed it.
+pub(crate) fn bounds_text(axis: Axis, found: &TippingPoint) -> String {
+    let load = |bound: Option<Rate>| bound.map(|bound| load_text(axis, bound.get()));
+    let (lower, upper) = (load(found.lower), load(found.upper));
+    if let (Some(lower), Some(upper), Some(confidence)) = (&lower, &upper, found.confidence) {
+        return format!("between {lower} and {upper} ({} confidence)", sure(confidence));
+    }
+    let met = found.met.map_or_else(
+        || "met the SLO".to_owned(),
+        |Met { trials, longest }| {
+            format!("met the SLO for {} in {}", rounded(longest), counted(trials.into(), "trial"))
+        },
+    );
+    match (lower, upper) {
+        (Some(lower), Some(upper)) => {
+            format!("between {lower}, which {met}, and {upper}, which missed it")
+        }
+        (Some(lower), None) => format!("at least {lower}, which {met}"),
+        (None, Some(upper)) => format!("below {upper}, which missed the SLO"),
+        (None, None) => "no bounds yet".to_owned(),
     }
 }
 
-impl Bounds {
-    /// The bounds of an answer whose loads are on `axis`.
-    fn of(axis: Axis, answer: &TippingPoint) -> Self {
-        Self {
-            axis,
-            lower: answer.lower.map(Rate::get),
-            upper: answer.upper.map(Rate::get),
-            confidence: answer.confidence,
-            safe: answer.safe.map(Rate::get),
-            met: answer.met,
-        }
-    }
-
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.lower.is_none() && self.upper.is_none()
-    }
-
-    /// `between 32,791/s and 40,974/s (90 % confidence)`, or the loads that met the SLO and missed it.
-    pub(crate) fn text(&self) -> String {
-        let load = |value: Option<f64>| value.map(|value| load_text(self.axis, value));
-        let (lower, upper) = (load(self.lower), load(self.upper));
-        if let (Some(lower), Some(upper), Some(confidence)) = (&lower, &upper, self.confidence) {
-            return format!("between {lower} and {upper} ({} confidence)", sure(confidence));
-        }
-        let met = match self.met {
-            Some(Met { trials, longest }) => {
-                format!(
-                    "met the SLO for {} in {}",
-                    rounded(longest),
-                    counted(trials.into(), "trial")
-                )
-            }
-            None => "met the SLO".to_owned(),
-        };
-        match (lower, upper) {
-            (Some(lower), Some(upper)) => {
-                format!("between {lower}, which {met}, and {upper}, which missed it")
-            }
-            (Some(lower), None) => format!("at least {lower}, which {met}"),
-            (None, Some(upper)) => format!("below {upper}, which missed the SLO"),
-            (None, None) => "no bounds yet".to_owned(),
-        }
-    }
-
-    /// [`Self::text`] with the safe load, if there is one.
-    pub(crate) fn with_safe(&self) -> String {
-        match self.safe {
-            Some(safe) => format!("{}; safe load {}", self.text(), load_text(self.axis, safe)),
-            None => self.text(),
-        }
+/// [`bounds_text`] with the safe load, if there is one.
+pub(crate) fn with_safe(axis: Axis, found: &TippingPoint) -> String {
+    let bounds = bounds_text(axis, found);
+    match found.safe {
+        Some(safe) => format!("{bounds}; safe load {}", load_text(axis, safe.get())),
+        None => bounds,
     }
 }
 
@@ -110,12 +71,12 @@ fn outlook_text(outlook: &Outlook) -> String {
 
 /// The bounds of an answer, as in [`answer_line`].
 pub(crate) fn bounds_line(axis: Axis, answer: &TippingPoint) -> String {
-    Bounds::of(axis, answer).text().replace('\u{a0}', " ")
+    bounds_text(axis, answer).replace('\u{a0}', " ")
 }
 
 /// One line for the answer of a search that runs, without colours and without a newline.
 pub(crate) fn answer_line(axis: Axis, answer: &TippingPoint) -> String {
-    let mut line = format!("so far: {}", Bounds::of(axis, answer).with_safe());
+    let mut line = format!("so far: {}", with_safe(axis, answer));
     if let Some(outlook) = &answer.outlook {
         line.push_str(&format!("; {}", outlook_text(outlook)));
     }

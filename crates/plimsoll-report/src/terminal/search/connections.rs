@@ -1,11 +1,10 @@
 //! The report of a search for held connections: the tipping point, every level, what a connection
 //! costs, and the projected limit of each resource.
 
-use plimsoll_model::Rate;
 use plimsoll_model::hold::FailedAt;
 use plimsoll_model::search::Axis;
-use plimsoll_model::summary::{FindSummary, Recovers, Summary};
-use plimsoll_model::trial::{CheckId, TrialRecord, Verdict, trial_at_lower_bound};
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{CheckId, Recovery, TrialRecord, Verdict, trial_at_lower_bound};
 use plimsoll_model::units::grouped;
 
 use super::bounds::load_text;
@@ -41,7 +40,7 @@ pub(super) fn render(
     sections::generator(page, summary);
     sections::settings(page, summary);
     timers::longest(page, summary);
-    sections::notes(page, &find.notes);
+    sections::notes(page, &find.found.notes);
     timers::probe(page, summary);
     timers::cliffs_of_search(page, summary);
     sections::checks(page, &summary.reasons)
@@ -60,8 +59,8 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
         let (held, soak) = (load_text(find.axis, held as f64), span(found.soak_s));
         page.entry("Soak test", &format!("passed: {held} held for {soak} and polled repeatedly"));
     }
-    match find.recovery.recovers {
-        Some(Recovers::Yes) => page.entry("Re-ramp", "from zero: passed"),
+    match find.found.recovery {
+        Some(Recovery::Yes) => page.entry("Re-ramp", "from zero: passed"),
         Some(_) => page.entry("Re-ramp", "from zero: FAILED, the level was not GOOD"),
         None => {}
     }
@@ -142,8 +141,7 @@ fn explanations(page: &mut Page, trials: &[TrialRecord]) {
 
 /// Latency of the level that the answer rests on.
 fn at_lower_bound(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[TrialRecord]) {
-    let lower = find.lower.and_then(Rate::per_second);
-    let Some(trial) = lower.and_then(|lower| trial_at_lower_bound(trials, lower)) else {
+    let Some(trial) = find.found.lower.and_then(|lower| trial_at_lower_bound(trials, lower)) else {
         return;
     };
     let m = &trial.measurement;

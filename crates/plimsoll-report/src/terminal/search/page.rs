@@ -12,13 +12,13 @@ use crate::time_text::rounded;
 
 /// Reports whether the longer trials confirm what is stated.
 pub(super) fn is_confirmed(find: &FindSummary) -> bool {
-    let is_open = find.outcome.standing() == Some(Standing::Open);
-    !is_open && !matches!(find.outcome, Outcome::Unconfirmed { .. })
+    let is_open = find.found.outcome.standing() == Some(Standing::Open);
+    !is_open && !matches!(find.found.outcome, Outcome::Unconfirmed { .. })
 }
 
 /// Writes the mode, the number of trials and their duration; `unit` is the word for a trial.
 pub(super) fn search_entry(page: &mut Page, find: &FindSummary, unit: &str) {
-    let invalid = match find.invalid_trials {
+    let invalid = match find.found.invalid_trials {
         0 => String::new(),
         n => format!(" and {n} INVALID"),
     };
@@ -28,10 +28,10 @@ pub(super) fn search_entry(page: &mut Page, find: &FindSummary, unit: &str) {
             Some(budget) => format!("budget {} (mode {})", rounded(budget), find.mode.name()),
             None => format!("mode {}", find.mode.name()),
         },
-        format!("{} judged{invalid}", counted(find.trials.into(), unit)),
+        format!("{} judged{invalid}", counted(find.found.trials.into(), unit)),
     ];
     let longer = if is_confirmed(find) { "confirmed" } else { "longer trials" };
-    for (what, seconds) in [("searched", find.search_s), (longer, find.confirmation.confirm_s)] {
+    for (what, seconds) in [("searched", find.search_s), (longer, find.confirm_s)] {
         // The steps between two trials take microseconds.
         if seconds >= 0.001 {
             items.push(format!("{what} {}", span(seconds)));

@@ -1,11 +1,11 @@
 //! The report of a search for a rate: the tipping point in words, every trial, latency at the lower
 //! bound.
 
-use plimsoll_model::Rate;
+use plimsoll_model::Nanos;
 use plimsoll_model::search::Axis;
 use plimsoll_model::settings::Operation;
-use plimsoll_model::summary::{FindSummary, Recovers, Summary};
-use plimsoll_model::trial::{TrialRecord, TrialsAtLoad, Verdict};
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{Recovery, TrialRecord, TrialsAtLoad, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::bounds::{load_text, regime_lines};
@@ -26,13 +26,13 @@ pub(super) fn render(
 ) {
     page.blank();
     page.folded("Trials", |page| {
-        trial_table(page, trials, find.goals.len());
+        trial_table(page, trials, find.found.goals.len());
         explanations(page, trials)
     });
     evidence(page, summary, find, trials);
     timers::longest(page, summary);
     let more = unsteady(trials).into_iter().chain(slow::lines(&summary.machines.slow));
-    sections::notes(page, find.notes.iter().cloned().chain(more));
+    sections::notes(page, find.found.notes.iter().cloned().chain(more));
     timers::probe(page, summary);
     timers::cliffs_of_search(page, summary);
     sections::checks(page, &summary.reasons);
@@ -41,7 +41,7 @@ pub(super) fn render(
 
 pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     let slo = clean(&find.slo);
-    let first = match find.goals.len() {
+    let first = match find.found.goals.len() {
         0 => "",
         _ => "; what follows is about this first one",
     };
@@ -64,8 +64,8 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     search_entry(page, find, "trial");
     path_entry(page, find);
     after_search(page, find);
-    if let Some(rate) = find.confirmation.conditional_throughput {
-        let rate = load_text(find.axis, rate);
+    if let Some(rate) = find.found.conditional_throughput {
+        let rate = load_text(find.axis, rate.get());
         page.entry("Throughput", &format!("{rate} of good answers, typical at the lower bound"));
     }
 }
@@ -83,7 +83,7 @@ fn path_entry(page: &mut Page, find: &FindSummary) {
 
 /// Writes the confidence in the bounds, and the trials after them.
 fn after_search(page: &mut Page, find: &FindSummary) {
-    let seen = find.confirmation.confirmations;
+    let seen = find.found.confirmations;
     let tried = seen.good + seen.bad + seen.invalid;
     if tried > 0 {
         let invalid = match seen.invalid {
@@ -92,7 +92,7 @@ fn after_search(page: &mut Page, find: &FindSummary) {
         };
         let good =
             format!("{} of {} GOOD{invalid}", seen.good, counted(tried.into(), "longer trial"));
-        let at = find.confirmation.confirmed.map(|at| load_text(find.axis, at));
+        let at = find.found.confirmed.map(|at| load_text(find.axis, at.get()));
         let text = match at {
             Some(at) if !is_confirmed(find) => format!("{at}: {good}"),
             Some(at) => format!("{at}, which 9 of 10 trials are expected to meet: {good}"),
@@ -101,17 +101,17 @@ fn after_search(page: &mut Page, find: &FindSummary) {
         };
         page.entry(if is_confirmed(find) { "Confirmed" } else { "Long trials" }, &text);
     }
-    if let Some(spread) = find.variation.spread.or(find.noise) {
+    if let Some(spread) = find.found.spread.or(find.found.noise) {
         let text = format!(
             "{:.1} % (standard deviation of the capacity from trial to trial)",
             spread * 100.0
         );
         page.entry("Spread", &text);
     }
-    for line in regime_lines(find.axis, &find.regimes) {
+    for line in regime_lines(find.axis, &find.found.regimes) {
         page.entry("Speed", &line);
     }
-    if let Some(drift) = find.variation.drift_per_min.filter(|drift| *drift != 0.0) {
+    if let Some(drift) = find.found.drift_per_min.filter(|drift| *drift != 0.0) {
         let word = if drift < 0.0 { "fell" } else { "rose" };
         let text = format!(
             "the capacity {word} by {:.1} % a minute; the interval is that at the end",
@@ -119,12 +119,12 @@ fn after_search(page: &mut Page, find: &FindSummary) {
         );
         page.entry("Drift", &text);
     }
-    let waited = span(find.recovery.recovery_s.unwrap_or(0.0));
-    let text = match find.recovery.recovers {
-        Some(Recovers::Yes) => "yes, at once after an overload".to_owned(),
-        Some(Recovers::After) => format!("{waited} after an overload"),
-        Some(Recovers::No) => {
-            format!("no: half the lower bound is not served {waited} after an overload")
+    let waited = |waited: Nanos| span(waited.as_secs_f64());
+    let text = match find.found.recovery {
+        Some(Recovery::Yes) => "yes, at once after an overload".to_owned(),
+        Some(Recovery::After(after)) => format!("{} after an overload", waited(after)),
+        Some(Recovery::No(after)) => {
+            format!("no: half the lower bound is not served {} after an overload", waited(after))
         }
         None => return,
     };
@@ -218,8 +218,7 @@ fn shown_load(
     find: &FindSummary,
     trials: &[TrialRecord],
 ) -> Option<(TrialsAtLoad, Verdict, &'static str)> {
-    let lower = find.lower.and_then(Rate::per_second);
-    let (at, verdict, place) = match lower {
+    let (at, verdict, place) = match find.found.lower {
         Some(lower) => {
             let at = TrialsAtLoad::at_lower_bound(trials, lower);
             let is_below = at.as_ref().is_some_and(|at| at.load.get() < 0.999 * lower.get());

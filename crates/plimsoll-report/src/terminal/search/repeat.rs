@@ -38,7 +38,7 @@ fn asked(find: &FindSummary, repeat: &RepeatSummary) -> Vec<String> {
         format!("{made}{of} {}", if repeat.asked == 1 { "search" } else { "searches" }),
         format!("axis {}", find.axis.name()),
         format!("mode {}", find.mode.name()),
-        format!("{} judged", counted(find.trials.into(), "trial")),
+        format!("{} judged", counted(find.found.trials.into(), "trial")),
         format!("took {}", span(repeat.searches.iter().map(|search| search.seconds).sum())),
     ];
     if repeat.fresh_sut {
@@ -111,7 +111,7 @@ pub fn render_search_line(axis: Axis, search: &RepeatedSearch, asked: u32) -> St
     format!(
         "search {} of {asked}: {}; {}",
         search.number,
-        interval(axis, search.lower, search.upper),
+        interval(axis, (search.lower, search.upper)),
         outcome(search)
     )
     .replace('\u{a0}', " ")

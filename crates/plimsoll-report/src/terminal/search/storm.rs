@@ -34,7 +34,7 @@ pub(super) fn render(
     sections::server_side(page, summary);
     sections::generator(page, summary);
     sections::settings(page, summary);
-    sections::notes(page, &find.notes);
+    sections::notes(page, &find.found.notes);
     sections::checks(page, &summary.reasons)
 }
 
