@@ -160,49 +160,29 @@ impl fmt::Display for Object {
     }
 }
 
-/// Why an iteration is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Step {
-    /// Step 1: a tenth of the target.
-    Initial,
-    /// Step 2: the target.
-    Target,
-    /// Step 3: closing in on the maximum.
-    Search,
-    /// The last iteration of step 3, at full length.
-    Final,
-}
-
-impl Step {
-    /// Returns the name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Initial => "1 initial",
-            Self::Target => "2 target",
-            Self::Search => "3 search",
-            Self::Final => "3 final",
-        }
+named! {
+    /// The step that asks for an iteration.
+    pub enum Step {
+        /// Step 1: a tenth of the target.
+        Initial = "initial",
+        /// Step 2: the target.
+        Target = "target",
+        /// Step 3: closing in on the maximum.
+        Search = "search",
+        /// The last iteration of step 3, at full length.
+        Final = "final",
     }
 }
 
-/// The KPIs that are rates and counts: means over a time.
+/// The KPIs of section 6.3, over the sustain phase or in one second of it. Rates and counts are means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
-pub struct Rates {
+pub struct Kpis {
     pub concurrent_tcp_connections: f64,
     pub tcp_connections_per_second: f64,
     pub application_transactions_per_second: f64,
     pub tls_handshake_rate: f64,
     pub inspected_throughput_bit_s: f64,
-}
-
-/// The KPIs of section 6.3 over the sustain phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
-pub struct Kpis {
-    #[serde(flatten)]
-    pub rates: Rates,
     pub ttfb_rfc9411_ms: MinAvgMax,
     pub ttlb_rfc9411_ms: MinAvgMax,
     pub ttfb_request_ms: MinAvgMax,
@@ -211,15 +191,12 @@ pub struct Kpis {
 
 /// The KPIs in one second of the sustain phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Sample {
     /// Since the sustain phase began.
     pub second: u32,
+    /// In that second.
     #[serde(flatten)]
-    pub rates: Rates,
-    pub ttfb_rfc9411_avg_ms: Option<f64>,
-    pub ttlb_rfc9411_avg_ms: Option<f64>,
-    pub ttfb_request_avg_ms: Option<f64>,
+    pub kpis: Kpis,
 }
 
 /// A line of the table of iterations.
@@ -239,39 +216,25 @@ pub struct Iteration {
     pub failed: Vec<CheckId>,
 }
 
-/// The end of the procedure for one object.
+/// The end of the procedure for one object; `why` is the criteria or checks that failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub enum Ending {
     /// Step 2 met the criteria: the target is what the case reports.
     TargetMet,
     /// Step 3 found the maximum within the criteria.
     Maximum,
     /// Step 1 failed: the case must not go on.
-    Unqualified {
-        /// The criteria that failed.
-        why: String,
-    },
+    Unqualified { why: String },
     /// Cases without a search: step 2 failed.
-    TargetMissed {
-        /// The criteria that failed.
-        why: String,
-    },
+    TargetMissed { why: String },
     /// No load above the initial one kept the criteria for the whole length.
-    NoMaximum {
-        /// The failure in words.
-        why: String,
-    },
+    NoMaximum { why: String },
     /// The generator was the limit.
-    GeneratorLimited {
-        /// The checks that failed.
-        why: String,
-    },
+    GeneratorLimited { why: String },
     /// Stopped early.
-    Unfinished {
-        /// By what.
-        why: Stopped,
-    },
+    Unfinished { why: Stopped },
 }
 
 impl Ending {

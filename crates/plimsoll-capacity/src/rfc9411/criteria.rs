@@ -4,13 +4,13 @@
 //! of all. What counting whole things in whole seconds does to a small figure is no deviation of
 //! the SUT, so each has a floor, which is printed with the limit.
 
-use plimsoll_model::ErrorClass;
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::criterion::Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
-use plimsoll_model::rfc9411::{Case, Isolation, Kind, Sample, Step, TRANSACTIONS_SHOWN};
+use plimsoll_model::rfc9411::{Case, Isolation, Kind, Kpis, Step, TRANSACTIONS_SHOWN};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, TrialMeasurement, Unit};
+use plimsoll_model::{ErrorClass, Nanos};
 
 use super::kpi::{SustainFigures, transactions};
 use crate::losses::Losses;
@@ -25,7 +25,6 @@ const CONCURRENCY_MAX: f64 = 0.10;
 /// Arrivals by which a second may deviate, with all their transactions, because they ended near its
 /// edge.
 const EDGE_ARRIVALS: f64 = 1.5;
-const EDGE_NAME: &str = "transactions allowed at the edge of a second";
 /// N10 requires that connections are opened and closed at the same rate. A count of few open
 /// connections shows this only to this share of a second's connections.
 const EDGE_CONNECTIONS: f64 = 0.01;
@@ -55,16 +54,18 @@ pub fn thresholds(case: Case) -> Vec<&'static str> {
 }
 
 /// One iteration as it was run.
-#[derive(Clone, Copy, Debug)]
-pub struct IterationRecord<'a> {
+#[derive(Clone, Debug)]
+pub struct IterationRecord {
     /// The case.
     pub case: Case,
     /// The step that asked for it.
     pub step: Step,
     /// The request is the load, in the case's unit, and the sustain phase; all else is of the whole iteration.
-    pub measurement: &'a TrialMeasurement,
+    pub measurement: TrialMeasurement,
     /// Every second, with ramps and drain.
-    pub intervals: &'a [Interval],
+    pub intervals: Vec<Interval>,
+    /// Planned time until the full load.
+    pub ramp_up: Nanos,
     /// The first second of the sustain phase.
     pub sustain_from: u32,
     /// Operations planned in all. Holds have none, and sessions of several transactions do not plan the later ones.
@@ -87,20 +88,18 @@ pub struct JudgedIteration {
 }
 
 /// Judges an iteration.
-pub fn judge(run: &IterationRecord<'_>) -> JudgedIteration {
-    let TrialMeasurement { request, window, aborted, tally, observations, .. } = run.measurement;
+pub fn judge(run: &IterationRecord) -> JudgedIteration {
+    let TrialMeasurement { request, window, aborted, tally, observations, .. } = &run.measurement;
     let held = run.case.kind() == Kind::Concurrency;
     let seconds = request.duration.as_secs_f64() as u32;
-    let observed = SustainFigures::of(run.intervals, run.sustain_from, seconds, held);
+    let observed = SustainFigures::of(&run.intervals, run.sustain_from, seconds, held);
     let watched = watched(run);
     // Transactions of a held connection arrive one by one.
     let edge = EDGE_ARRIVALS * if held { 1.0 } else { f64::from(run.transactions) };
     let judge = |criterion: &Criterion| match criterion {
         Failed => failed_transactions(&watched),
         Reset => resets(&watched),
-        Forwarding => forwarding(&observed, edge),
-        Concurrency => concurrency(&observed),
-        Target => kept(&observed, request.rate.get(), edge),
+        other => constant(*other, &observed, request.rate.get(), edge),
     };
     let criteria: Vec<_> = criteria_of(run.case, run.step).iter().map(judge).collect();
     let losses = Losses::of(tally, *aborted);
@@ -124,11 +123,11 @@ pub fn judge(run: &IterationRecord<'_>) -> JudgedIteration {
 
 /// Returns the counts that F and R refer to: from the sustain phase on, so that a later timeout is
 /// not lost; the whole test where the RFC says so, and where there was no sustain phase.
-fn watched(run: &IterationRecord<'_>) -> Tally {
+fn watched(run: &IterationRecord) -> Tally {
     let held = run.case.kind() == Kind::Concurrency;
     let whole = run.measurement.aborted || held || run.case == Case::HttpsConnections;
     let mut tally = Tally::default();
-    for interval in run.intervals {
+    for interval in &run.intervals {
         if whole || interval.second >= run.sustain_from {
             tally.merge_following(&interval.tally);
         }
@@ -192,58 +191,42 @@ fn resets(tally: &Tally) -> Check {
     rare(Reset, reset, all, share(reset, all) < FAILED_MAX)
 }
 
-/// The largest distance of a sample from the mean, over the mean; and the mean.
-fn deviation(series: &[Sample], of: impl Fn(&Sample) -> f64) -> (f64, f64) {
-    let mean = mean(series.iter().map(&of)).unwrap_or(0.0);
-    let most = series.iter().map(|sample| (of(sample) - mean).abs()).fold(0.0, f64::max);
-    (if mean > 0.0 { most / mean } else { 0.0 }, mean)
-}
-
-/// A deviation with its limit, or with the larger floor that counting whole things sets.
-fn deviates(criterion: Criterion, seen: f64, limit: f64, floor: f64, mean: Measure) -> Check {
-    let limit = limit.max(floor);
-    let pass = seen < limit;
-    let shown = limit.is_finite().then_some(limit);
-    let mut measures = vec![Measure::ratio("", seen).at_most(shown)];
-    if floor >= limit {
-        measures.push(mean);
-    }
-    check(criterion, measures, pass)
-}
-
-/// `edge`: transactions that a second may have more or less.
-fn forwarding(observed: &SustainFigures, edge: f64) -> Check {
-    let (seen, mean) =
-        deviation(&observed.series, |sample| sample.rates.inspected_throughput_bit_s);
-    let floor = if mean > 0.0 { observed.bits_per_transaction() * edge / mean } else { 0.0 };
-    let allowed = Measure::new(EDGE_NAME, edge, Unit::Factor);
-    let mut check = deviates(Forwarding, seen, FORWARDING_MAX, floor, allowed);
-    if mean <= 0.0 {
-        check.level = Level::Fail;
-    }
-    check
-}
-
-fn concurrency(observed: &SustainFigures) -> Check {
-    let (seen, mean) =
-        deviation(&observed.series, |sample| sample.rates.concurrent_tcp_connections);
-    let opened = observed.sustain.connections.opened as f64 / observed.series.len().max(1) as f64;
-    let edge = (opened * EDGE_CONNECTIONS).max(1.0);
-    // Without one that was open there is nothing to deviate.
-    let floor = if mean > 0.0 { edge / mean } else { f64::INFINITY };
-    let open = Measure::new("allowed for connections open on average", mean, Unit::Factor);
-    deviates(Concurrency, seen, CONCURRENCY_MAX, floor, open)
-}
-
-fn kept(observed: &SustainFigures, target: f64, edge: f64) -> Check {
-    let least = observed
-        .series
-        .iter()
-        .map(|sample| sample.rates.application_transactions_per_second)
-        .fold(f64::INFINITY, f64::min);
-    let below: f64 = if least.is_finite() { 1.0 - least / target } else { 1.0 };
-    let allowed = Measure::new(EDGE_NAME, edge, Unit::Factor);
-    deviates(Target, below.max(0.0), FORWARDING_MAX, edge / target, allowed)
+/// The worst second of a figure: its distance from the mean of all, or below the target; with the limit, or with the
+/// larger floor that counting whole things sets. `edge`: transactions that a second may have more or less.
+fn constant(criterion: Criterion, observed: &SustainFigures, target: f64, edge: f64) -> Check {
+    let SustainFigures { sustain, series, kpis } = observed;
+    let (figure, limit): (fn(&Kpis) -> f64, f64) = match criterion {
+        Concurrency => (|kpis| kpis.concurrent_tcp_connections, CONCURRENCY_MAX),
+        Target => (|kpis| kpis.application_transactions_per_second, FORWARDING_MAX),
+        _ => (|kpis| kpis.inspected_throughput_bit_s, FORWARDING_MAX),
+    };
+    let figures = || series.iter().map(|sample| figure(&sample.kpis));
+    let seconds = series.len().max(1) as f64;
+    let mean = mean(figures()).unwrap_or(0.0);
+    let apart = figures().map(|one| (one - mean).abs()).fold(0.0, f64::max);
+    let apart = if mean > 0.0 { apart / mean } else { 0.0 };
+    let edges = Measure::new("transactions allowed at the edge of a second", edge, Unit::Factor);
+    let (seen, floor, allowed) = match criterion {
+        Target => {
+            let least = figures().reduce(f64::min).unwrap_or(0.0);
+            ((1.0 - least / target).max(0.0), edge / target, edges)
+        }
+        Concurrency => {
+            let opened = sustain.connections.opened as f64 / seconds;
+            let open = Measure::new("allowed for connections open on average", mean, Unit::Factor);
+            // Without one that was open there is nothing to deviate: the floor is infinite.
+            (apart, (opened * EDGE_CONNECTIONS).max(1.0) / mean, open)
+        }
+        _ => {
+            let transactions = kpis.application_transactions_per_second;
+            let bits = kpis.inspected_throughput_bit_s / transactions;
+            (apart, if transactions > 0.0 { bits * edge / mean } else { 0.0 }, edges)
+        }
+    };
+    let most = limit.max(floor);
+    let mut measures = vec![Measure::ratio("", seen).at_most(most.is_finite().then_some(most))];
+    measures.extend((floor >= limit).then_some(allowed));
+    check(criterion, measures, seen < most && (mean > 0.0 || criterion != Forwarding))
 }
 
 /// Samples must be less than 2 s apart: the generator stood still in a second without one. An iteration that was cut

@@ -1,6 +1,6 @@
 //! KPIs of section 6.3 out of the seconds of a sustain phase.
 
-use plimsoll_model::rfc9411::{Kpis, Rates, Sample};
+use plimsoll_model::rfc9411::{Kpis, Sample};
 use plimsoll_model::tally::{Interval, Tally};
 
 use crate::stats::mean;
@@ -26,20 +26,16 @@ impl SustainFigures {
         let mut sustain = Tally::default();
         let mut series = Vec::new();
         let inside = from..from.saturating_add(seconds);
-        for interval in intervals.iter().filter(|interval| inside.contains(&interval.second)) {
-            sustain.merge_following(&interval.tally);
-            series.push(sample(&interval.tally, interval.second - from, held));
+        for Interval { second, tally } in
+            intervals.iter().filter(|one| inside.contains(&one.second))
+        {
+            sustain.merge_following(tally);
+            let kpis = kpis(tally, concurrent(tally, held), 1.0);
+            series.push(Sample { second: second - from, kpis });
         }
-        let open: f64 = series.iter().map(|one| one.rates.concurrent_tcp_connections).sum();
+        let open: f64 = series.iter().map(|one| one.kpis.concurrent_tcp_connections).sum();
         let kpis = kpis(&sustain, open / series.len().max(1) as f64, f64::from(seconds.max(1)));
         Self { sustain, series, kpis }
-    }
-
-    /// Bits on the wire per transaction; 0 without one.
-    pub(super) fn bits_per_transaction(&self) -> f64 {
-        let rates = &self.kpis.rates;
-        let transactions = rates.application_transactions_per_second;
-        if transactions > 0.0 { rates.inspected_throughput_bit_s / transactions } else { 0.0 }
     }
 }
 
@@ -48,31 +44,22 @@ pub(super) fn transactions(tally: &Tally) -> u64 {
     tally.answers.status.get(STATUS_OK)
 }
 
-fn sample(tally: &Tally, second: u32, held: bool) -> Sample {
+/// Connections open in a second, on average or at its end.
+fn concurrent(tally: &Tally, held: bool) -> f64 {
     let open = &tally.outstanding;
     let in_flight = mean(open.iter().map(|ops| f64::from(*ops))).filter(|_| !held);
-    let concurrent = in_flight.unwrap_or(tally.connections.held_end as f64);
-    let kpis = kpis(tally, concurrent, 1.0);
-    Sample {
-        second,
-        rates: kpis.rates,
-        ttfb_rfc9411_avg_ms: kpis.ttfb_rfc9411_ms.avg,
-        ttlb_rfc9411_avg_ms: kpis.ttlb_rfc9411_ms.avg,
-        ttfb_request_avg_ms: kpis.ttfb_request_ms.avg,
-    }
+    in_flight.unwrap_or(tally.connections.held_end as f64)
 }
 
-fn kpis(tally: &Tally, concurrent: f64, seconds: f64) -> Kpis {
+fn kpis(tally: &Tally, concurrent_tcp_connections: f64, seconds: f64) -> Kpis {
     let per_s = |count: u64| count as f64 / seconds;
     let spans = &tally.spans;
     Kpis {
-        rates: Rates {
-            concurrent_tcp_connections: concurrent,
-            tcp_connections_per_second: per_s(tally.connections.finished),
-            application_transactions_per_second: per_s(transactions(tally)),
-            tls_handshake_rate: per_s(tally.handshakes.full + tally.handshakes.resumed),
-            inspected_throughput_bit_s: per_s((tally.bytes.sent + tally.bytes.received) * 8),
-        },
+        concurrent_tcp_connections,
+        tcp_connections_per_second: per_s(tally.connections.finished),
+        application_transactions_per_second: per_s(transactions(tally)),
+        tls_handshake_rate: per_s(tally.handshakes.full + tally.handshakes.resumed),
+        inspected_throughput_bit_s: per_s((tally.bytes.sent + tally.bytes.received) * 8),
         ttfb_rfc9411_ms: (&spans.syn_to_first_byte).into(),
         ttlb_rfc9411_ms: (&spans.syn_to_last_byte).into(),
         ttfb_request_ms: (&spans.ttfb).into(),

@@ -68,8 +68,9 @@ fn observed(
     judge(&IterationRecord {
         case,
         step,
-        measurement: &measurement,
-        intervals,
+        measurement,
+        intervals: intervals.to_vec(),
+        ramp_up: Nanos::from_secs(1),
         sustain_from: 1,
         planned_ops: None,
         transactions: 1,
@@ -107,10 +108,10 @@ fn kpis_are_of_the_sustain_phase() {
     let judged = judged(Case::HttpConnections, Step::Target, &steady(), false);
     assert_eq!(judged.judgement.verdict, Verdict::Good, "{:?}", judged.judgement);
     let kpis = judged.observed.kpis;
-    assert_eq!(kpis.rates.tcp_connections_per_second, 1_000.0);
-    assert_eq!(kpis.rates.application_transactions_per_second, 1_000.0);
-    assert_eq!(kpis.rates.inspected_throughput_bit_s, 1_250.0 * 8.0 * 1_000.0);
-    assert_eq!(kpis.rates.concurrent_tcp_connections, 40.0);
+    assert_eq!(kpis.tcp_connections_per_second, 1_000.0);
+    assert_eq!(kpis.application_transactions_per_second, 1_000.0);
+    assert_eq!(kpis.inspected_throughput_bit_s, 1_250.0 * 8.0 * 1_000.0);
+    assert_eq!(kpis.concurrent_tcp_connections, 40.0);
     for (ms, expected) in [(kpis.ttfb_rfc9411_ms.min, 1.0), (kpis.ttlb_rfc9411_ms.max, 3.0)] {
         // Histograms keep three digits.
         assert!(ms.is_some_and(|ms| (ms - expected).abs() < 0.002), "{ms:?}, not {expected}");

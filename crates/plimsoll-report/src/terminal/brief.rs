@@ -92,7 +92,10 @@ fn body(page: &mut Page, summary: &Summary, trials: &[TrialRecord]) {
                 search::storm::largest_storms(page, storm, trials);
             }
         }
-        RunResult::Rfc9411 { rfc9411 } => rfc9411::kpis(page, rfc9411),
+        RunResult::Rfc9411 { rfc9411 } => {
+            rfc9411::table(page, rfc9411);
+            page.blank();
+        }
         RunResult::Compare { .. } => {}
         RunResult::Hold { hold } => {
             latency(page, summary, "");

@@ -2,7 +2,7 @@
 //! KPIs by their names, the criteria with their thresholds, and every iteration.
 
 use plimsoll_model::rfc9411::{
-    Ending, Iteration, Kind, Kpis, ObjectResult, Rates, Reference, Rfc9411Summary,
+    Ending, Iteration, Kind, Kpis, MinAvgMax, ObjectResult, Reference, Rfc9411Summary,
 };
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{CheckId, Family, Level};
@@ -15,6 +15,11 @@ use crate::stopped;
 /// Writes the detailed report of a case.
 pub(super) fn render(page: &mut Page, summary: &Summary, case: &Rfc9411Summary) {
     table(page, case);
+    page.quiet(
+        4,
+        "KPIs of the sustain phase, all at the reported load. TTLB: average, from the SYN. TCP CPS: \
+         connections that carried data and were closed by FIN.",
+    );
     page.blank();
     facts(page, summary, case);
     for result in &case.results {
@@ -30,59 +35,31 @@ pub(super) fn render(page: &mut Page, summary: &Summary, case: &Rfc9411Summary) 
     sections::checks(page, &generator)
 }
 
-/// The summary block: one line for each object.
-fn table(page: &mut Page, case: &Rfc9411Summary) {
+/// The summary block: a line for each object, with its KPIs at the load that the case reports.
+pub(super) fn table(page: &mut Page, case: &Rfc9411Summary) {
     page.heading(&format!(
-        "{:12} {:>12} {:>12} {:>13} {:>10} {:>10} outcome",
+        "{:12} {:>11} {:>9} {:>11} {:>6} {:>7} outcome",
         "object", "connections", "TCP CPS", "transact./s", "Gbit/s", "TTLB ms"
     ));
     for result in &case.results {
-        let [open, opened, transactions, gbit] = rates(result);
-        let ttlb = ms(reported(result).and_then(|kpis| kpis.ttlb_rfc9411_ms.avg));
-        let word = page.paint(result.verdict.into(), ending(result).0);
+        let kpis = result.kpis.filter(|_| result.load.is_some());
+        let cell = |of: fn(&Kpis) -> String| kpis.as_ref().map_or_else(|| "-".to_owned(), of);
         let isolated = result.isolation.as_ref().is_none_or(|isolation| isolation.holds);
         page.line(&format!(
-            "{:12} {open:>12} {opened:>12} {transactions:>13} {gbit:>10} {ttlb:>10} {word}{}",
+            "{:12} {:>11} {:>9} {:>11} {:>6} {:>7} {}{}",
             name(result),
+            cell(|kpis| figure(kpis.concurrent_tcp_connections)),
+            cell(|kpis| figure(kpis.tcp_connections_per_second)),
+            cell(|kpis| figure(kpis.application_transactions_per_second)),
+            cell(|kpis| format!("{:.2}", kpis.inspected_throughput_bit_s / 1e9)),
+            cell(|kpis| ms(kpis.ttlb_rfc9411_ms.avg)),
+            page.paint(result.verdict.into(), ending(result).0),
             if isolated { "" } else { ", NOT ISOLATED" },
         ));
     }
     if case.results.is_empty() {
         page.line("Nothing was measured.");
     }
-    page.quiet(
-        4,
-        "KPIs of the sustain phase, all at the reported load. TTLB: average, from the SYN. TCP CPS: \
-         connections that carried data and were closed by FIN.",
-    )
-}
-
-/// A line for each object: how it ended, and its rates.
-pub(super) fn kpis(page: &mut Page, case: &Rfc9411Summary) {
-    for result in &case.results {
-        let mut text = ending(result).0.to_owned();
-        if reported(result).is_some() {
-            let [_, opened, transactions, gbit] = rates(result);
-            text += &format!(": {transactions} transactions/s, {opened} TCP CPS, {gbit} Gbit/s");
-        }
-        page.entry_within(&name(result), &text, 1);
-    }
-}
-
-/// The KPIs at the load that the case reports.
-fn reported(result: &ObjectResult) -> Option<Kpis> {
-    result.kpis.filter(|_| result.load.is_some())
-}
-
-/// Connections, connections/s, transactions/s and Gbit/s at that load, or dashes.
-fn rates(result: &ObjectResult) -> [String; 4] {
-    let Some(Kpis { rates, .. }) = reported(result) else { return ["-"; 4].map(str::to_owned) };
-    [
-        figure(rates.concurrent_tcp_connections),
-        figure(rates.tcp_connections_per_second),
-        figure(rates.application_transactions_per_second),
-        format!("{:.2}", rates.inspected_throughput_bit_s / 1e9),
-    ]
 }
 
 fn name(result: &ObjectResult) -> String {
@@ -103,26 +80,26 @@ fn with_unit(value: f64, unit: &str) -> String {
 fn ending(result: &ObjectResult) -> (&'static str, String) {
     let load = |value| with_unit(value, &result.unit);
     let reached = result.load.map_or_else(|| "no load".to_owned(), load);
-    let failed =
-        result.failed_load.map_or_else(String::new, |failed| format!("; {} failed", load(failed)));
+    let failed = result.failed_load.map(|failed| format!("; {} failed", load(failed)));
+    let failed = failed.unwrap_or_default();
     match &result.ending {
-        Ending::TargetMet => {
-            ("target met", format!("{reached}: the target is met within the criteria"))
-        }
+        Ending::TargetMet => ("target met", format!("{reached}: the target, within the criteria")),
         Ending::Maximum => {
             ("maximum", format!("{reached}: the maximum within the criteria{failed}"))
         }
-        Ending::Unqualified { why } => {
-            let none = "none: a tenth of the target failed, so the case must not go on";
-            ("step 1 failed", format!("{none} ({})", clean(why)))
-        }
+        Ending::Unqualified { why } => (
+            "step 1 failed",
+            format!(
+                "none: a tenth of the target failed, so the case must not go on ({})",
+                clean(why)
+            ),
+        ),
         Ending::TargetMissed { why } => {
             ("target missed", format!("none: the target failed ({})", clean(why)))
         }
         Ending::NoMaximum { why } => ("no maximum", format!("none: {}{failed}", clean(why))),
         Ending::GeneratorLimited { why } => {
-            let limit = "the generator was the limit";
-            ("INVALID", format!("at least {reached}: {limit} ({})", clean(why)))
+            ("INVALID", format!("at least {reached}: the generator was the limit ({})", clean(why)))
         }
         Ending::Unfinished { why } => {
             ("unfinished", format!("none yet: stopped early ({})", stopped::reason(why)))
@@ -144,9 +121,8 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, case: &Rfc9411Summary) {
     }
     page.entry("Throughput", &clean(&case.throughput_layer));
     let known = case.environment.iter().filter(|(key, _)| *key != "sut");
-    let known: Vec<_> =
-        known.map(|(key, value)| format!("{} {}", clean(key), clean(value))).collect();
-    page.entry_items("Test bed", &known)
+    let known = known.map(|(key, value)| format!("{} {}", clean(key), clean(value)));
+    page.entry_items("Test bed", &known.collect::<Vec<_>>())
 }
 
 fn reference_words(reference: &Reference) -> String {
@@ -173,8 +149,8 @@ fn object(page: &mut Page, case: &Rfc9411Summary, result: &ObjectResult) {
     let (target, source) = (load(result.target), clean(&result.target_source));
     let text = format!("{target} ({source}); step 1 at {}", load(result.initial));
     page.hanging(Tone::Strong, "  Target", &text);
-    if let Some(kpis) = &result.kpis {
-        kpi_lines(page, case.case.kind(), kpis);
+    for (name, text) in result.kpis.iter().flat_map(|kpis| named(case.case.kind(), kpis)) {
+        page.line(&format!("    {name:40}{}", text.replace('\u{a0}', " ")));
     }
     for check in &result.criteria {
         sections::finding(page, check.level, &findings::line(check));
@@ -183,31 +159,26 @@ fn object(page: &mut Page, case: &Rfc9411Summary, result: &ObjectResult) {
     iterations(page, &result.iterations)
 }
 
-fn kpi_lines(page: &mut Page, kind: Kind, kpis: &Kpis) {
-    let Rates { tls_handshake_rate: tls, .. } = kpis.rates;
-    let opened = kpis.rates.tcp_connections_per_second;
-    let transactions = kpis.rates.application_transactions_per_second;
+/// The KPIs by their names in section 6.3, without those that a case does not have.
+fn named(kind: Kind, kpis: &Kpis) -> impl Iterator<Item = (&'static str, String)> + use<> {
+    let times = |of: MinAvgMax, from: &str| {
+        let (min, avg, max) = (ms(of.min), ms(of.avg), ms(of.max));
+        of.avg.map(|_| format!("min {min} avg {avg} max {max} ms, from the {from}"))
+    };
+    let opened = (kind != Kind::Concurrency).then(|| figure(kpis.tcp_connections_per_second));
+    let handshakes = Some(kpis.tls_handshake_rate).filter(|rate| *rate > 0.0).map(figure);
+    let transactions = figure(kpis.application_transactions_per_second);
     let rows = [
-        ("Concurrent TCP Connections", Some(figure(kpis.rates.concurrent_tcp_connections))),
-        ("TCP Connections Per Second", (kind != Kind::Concurrency).then(|| figure(opened))),
-        ("Application Transactions Per Second", Some(figure(transactions))),
-        ("TLS Handshake Rate", (tls > 0.0).then(|| figure(tls))),
-        ("Inspected Throughput", Some(throughput(kpis.rates.inspected_throughput_bit_s))),
+        ("Concurrent TCP Connections", Some(figure(kpis.concurrent_tcp_connections))),
+        ("TCP Connections Per Second", opened),
+        ("Application Transactions Per Second", Some(transactions)),
+        ("TLS Handshake Rate", handshakes),
+        ("Inspected Throughput", Some(throughput(kpis.inspected_throughput_bit_s))),
+        ("Time to First Byte (TTFB)", times(kpis.ttfb_rfc9411_ms, "SYN")),
+        ("URL Response Time / Time to Last Byte", times(kpis.ttlb_rfc9411_ms, "SYN")),
+        ("first byte of a request's answer", times(kpis.ttfb_request_ms, "request")),
     ];
-    let times = [
-        ("Time to First Byte (TTFB)", kpis.ttfb_rfc9411_ms, "from the SYN"),
-        ("URL Response Time / Time to Last Byte", kpis.ttlb_rfc9411_ms, "from the SYN"),
-        ("first byte of a request's answer", kpis.ttfb_request_ms, "from the request"),
-    ];
-    let times = times.map(|(name, of, from)| {
-        let text = format!("min {} avg {} max {} ms, {from}", ms(of.min), ms(of.avg), ms(of.max));
-        (name, of.avg.map(|_| text))
-    });
-    for (name, text) in rows.into_iter().chain(times) {
-        if let Some(text) = text {
-            page.line(&format!("    {name:40}{}", text.replace('\u{a0}', " ")));
-        }
-    }
+    rows.into_iter().filter_map(|(name, text)| Some((name, text?)))
 }
 
 fn isolation(page: &mut Page, result: &ObjectResult) {
@@ -236,7 +207,7 @@ fn iterations(page: &mut Page, iterations: &[Iteration]) {
         return;
     }
     page.heading(&format!(
-        "    {:>3} {:9} {:>12} {:>6} {:>6} {:>7} verdict why",
+        "    {:>3} {:7} {:>12} {:>6} {:>6} {:>7} verdict why",
         "#", "step", "load", "ramp s", "sec", "SUT CPU"
     ));
     for iteration in iterations {
@@ -245,20 +216,16 @@ fn iterations(page: &mut Page, iterations: &[Iteration]) {
         let word = sections::verdict_cell(page, *verdict);
         let busy = iteration.sut_busiest_thread;
         let busy = busy.map_or_else(|| "-".to_owned(), |busy| format!("{} %", cpu_percent(busy)));
+        // Criteria by their letters: `F, N10`.
+        let failed = iteration.failed.iter().map(|id| match id {
+            CheckId::Criterion(criterion) => criterion.code().into(),
+            other => other.name(),
+        });
         page.line(&format!(
-            "    {number:>3} {step:9} {load:>12} {ramp_up_s:>6.1} {sustain_s:>6.1} {busy:>7} {word} {}",
-            clean(&short_why(iteration))
+            "    {number:>3} {step:7} {load:>12} {ramp_up_s:>6.1} {sustain_s:>6.1} {busy:>7} {word} {}",
+            clean(&failed.collect::<Vec<_>>().join(", "))
         ));
     }
-}
-
-/// The checks that failed, criteria by their letters: `F, N10`.
-fn short_why(iteration: &Iteration) -> String {
-    let names = iteration.failed.iter().map(|id| match id {
-        CheckId::Criterion(criterion) => criterion.code().into(),
-        other => other.name(),
-    });
-    names.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

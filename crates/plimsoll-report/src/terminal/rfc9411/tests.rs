@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::result::RunResult;
-use plimsoll_model::rfc9411::{Case, Isolation, MinAvgMax, Sample, Step};
+use plimsoll_model::rfc9411::{Case, Isolation, Sample, Step};
 use plimsoll_model::summary::TimerSummary;
 use plimsoll_model::trial::{Check, Measure, Verdict};
 
@@ -15,13 +15,11 @@ use crate::fixtures::golden;
 fn kpis() -> Kpis {
     let ms = |min, avg, max| MinAvgMax { min: Some(min), avg: Some(avg), max: Some(max) };
     Kpis {
-        rates: Rates {
-            concurrent_tcp_connections: 12.4,
-            tcp_connections_per_second: 4_519.8,
-            application_transactions_per_second: 4_519.9,
-            tls_handshake_rate: 4_519.8,
-            inspected_throughput_bit_s: 52_310_400.0,
-        },
+        concurrent_tcp_connections: 12.4,
+        tcp_connections_per_second: 4_519.8,
+        application_transactions_per_second: 4_519.9,
+        tls_handshake_rate: 4_519.8,
+        inspected_throughput_bit_s: 52_310_400.0,
         ttfb_rfc9411_ms: ms(0.71, 1.42, 9.8),
         ttlb_rfc9411_ms: ms(0.74, 1.48, 9.9),
         ttfb_request_ms: ms(0.11, 0.32, 7.1),
@@ -93,9 +91,7 @@ fn maximum() -> ObjectResult {
         }),
         series: vec![Sample {
             second: 0,
-            rates: Rates { tcp_connections_per_second: 4_520.0, ..Rates::default() },
-            ttfb_rfc9411_avg_ms: Some(1.42),
-            ..Sample::default()
+            kpis: Kpis { tcp_connections_per_second: 4_520.0, ..kpis() },
         }],
         iterations: vec![
             iteration(1, Step::Initial, 500.0, Verdict::Good),

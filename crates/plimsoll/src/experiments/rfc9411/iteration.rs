@@ -1,16 +1,19 @@
 //! One iteration of a case: ramp up, sustain, ramp down; and the short closed loops that measure
 //! the capacity of generator and SUT.
 
+use plimsoll_capacity::rfc9411::IterationRecord;
 use plimsoll_fleet::coordinator::{HoldController, HoldView, Order};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing, Steer};
-use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::rfc9411::Step;
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{Nanos, Rate};
 
 use crate::exit::Result;
-use crate::session::{Measurement, Observed, Session};
+use crate::plan::rfc9411::Rfc9411Job;
+use crate::session::{Measurement, Session};
 
 /// A ramp is a tenth of the sustain phase, within these.
 const RAMP_MAX: Nanos = Nanos::from_secs(30);
@@ -34,17 +37,6 @@ const RAMP_SLACK: f64 = 1.1;
 /// Longest wait for seconds that an agent does not deliver.
 const COVER_WAIT: Nanos = Nanos::from_secs(5);
 const SECOND: Nanos = Nanos::from_secs(1);
-
-/// One iteration as it was run.
-pub(super) struct Iterated {
-    pub(super) observed: Observed,
-    pub(super) intervals: Vec<Interval>,
-    /// First second of the sustain phase.
-    pub(super) sustain_from: u32,
-    /// Transactions planned in all, if each session has one.
-    pub(super) planned_ops: Option<u64>,
-    pub(super) ramp_up: Nanos,
-}
 
 /// The figures of a closed loop.
 #[derive(Default)]
@@ -74,14 +66,49 @@ pub(super) fn transactions(plan: &LoadPlan) -> u32 {
     plan.session.map_or(1, |session| session.transactions)
 }
 
-/// Runs the sessions of `plan` at a rate of transactions.
-pub(super) fn sessions(
-    session: &Session<'_>,
+/// Runs `plan` as the iteration `request` that `step` of a case asks for: sessions at a rate of transactions, or
+/// connections that are opened at `ramp_per_s` and held.
+pub(super) fn run(
+    (session, job, step): (&Session<'_>, &Rfc9411Job, Step),
     mut plan: LoadPlan,
-    arrivals: Arrivals,
+    ramp_per_s: Option<f64>,
     request: TrialRequest,
-) -> Result<Iterated> {
-    let each = f64::from(transactions(&plan));
+) -> Result<IterationRecord> {
+    let (ramp_up, planned_ops) = match ramp_per_s {
+        Some(per_s) => (hold(&mut plan, per_s, request), None),
+        None => offer(&mut plan, job.arrivals(), request),
+    };
+    let (plan, trial, transactions) = (&plan, Some(request), transactions(&plan));
+    // Its ramps are in its halves, so they cannot be compared.
+    let load = Measurement { plan, trial, is_steady: false, is_alone: true, deliveries: None };
+    let mut controller = RampController::new(plan.connections, request.duration, ramp_up);
+    let mut intervals = Vec::new();
+    let mut keep = |event: &Event| {
+        if let Event::Interval(interval) = event {
+            intervals.push((**interval).clone());
+        }
+    };
+    let observed = match ramp_per_s {
+        Some(_) => session.run_hold(&load, &mut controller, &mut keep)?,
+        None => session.run_load(&load, &mut keep)?,
+    };
+    let (case, measurement) = (job.flags.case, observed.into_measurement(request));
+    let RampController { sustain_from, .. } = controller;
+    Ok(IterationRecord {
+        case,
+        step,
+        measurement,
+        intervals,
+        ramp_up,
+        sustain_from,
+        planned_ops,
+        transactions,
+    })
+}
+
+/// Plans sessions at a rate of transactions; returns the ramp, and all transactions if each session has one.
+fn offer(plan: &mut LoadPlan, arrivals: Arrivals, request: TrialRequest) -> (Nanos, Option<u64>) {
+    let each = f64::from(transactions(plan));
     let ramp_up = ramp(request.duration);
     let rate = Rate::per_second(request.rate.get() / each).unwrap_or_default();
     let profile = Profile::from_stages(vec![
@@ -93,55 +120,30 @@ pub(super) fn sessions(
     plan.abort_bad_ops = Some((planned as f64 * each * ABORT_SHARE).max(ABORT_MIN) as u64);
     plan.seed = plan.seed.wrapping_add(u64::from(request.number));
     plan.pacing = Pacing::Open { profile, arrivals };
-    let mut intervals = Vec::new();
-    let load = iteration(&plan, request);
-    let observed = session.run_load(&load, &mut |event| keep(event, &mut intervals))?;
-    let sustain_from = (ramp_up.0 / SECOND.0) as u32;
-    let planned_ops = (each == 1.0).then_some(planned);
-    Ok(Iterated { observed, intervals, sustain_from, planned_ops, ramp_up })
+    (ramp_up, (each == 1.0).then_some(planned))
 }
 
-/// Holds connections, opened at `ramp_per_s`.
-pub(super) fn held(
-    session: &Session<'_>,
-    mut plan: LoadPlan,
-    ramp_per_s: f64,
-    request: TrialRequest,
-) -> Result<Iterated> {
-    let connections = (request.rate.get() as u64).max(1);
-    let ramp_up = Nanos::from_secs_f64(connections as f64 / ramp_per_s);
+/// Plans connections that are opened at a rate and held; returns the ramp.
+fn hold(plan: &mut LoadPlan, connections_per_s: f64, request: TrialRequest) -> Nanos {
+    limit_connections(plan, (request.rate.get() as u64).max(1));
+    let ramp_up = Nanos::from_secs_f64(plan.connections as f64 / connections_per_s);
     // X = (ramp-up time + steady-state time) / 10, section 7.5: the last transaction comes at the end.
     // The sustain phase begins with a whole second, and a ramp may take a little longer than planned.
     let ramp_s = (ramp_up.as_secs_f64() * RAMP_SLACK).ceil() + 1.0;
     let whole_s = ramp_s + request.duration.as_secs_f64();
-    let think = Nanos::from_secs_f64(whole_s / f64::from(transactions(&plan)));
-    plan.connections = connections;
-    plan.threads = plan.threads.min(u32::try_from(connections).unwrap_or(u32::MAX));
+    let think = Nanos::from_secs_f64(whole_s / f64::from(transactions(plan)));
     plan.pacing = Pacing::Hold(HoldPlan {
-        connections_per_s: ramp_per_s,
+        connections_per_s,
         opening_max: OPENING_MAX,
         heartbeat: Some(think),
         replace: false,
     });
-    let sustain = request.duration;
-    let mut controller = RampController { connections, sustain, ..RampController::default() };
-    let mut intervals = Vec::new();
-    let load = iteration(&plan, request);
-    let keep = &mut |event: &Event| keep(event, &mut intervals);
-    let observed = session.run_hold(&load, &mut controller, keep)?;
-    let RampController { sustain_from, .. } = controller;
-    Ok(Iterated { observed, intervals, sustain_from, planned_ops: None, ramp_up })
+    ramp_up
 }
 
-fn iteration(plan: &LoadPlan, request: TrialRequest) -> Measurement<'_> {
-    // Its ramps are in its halves, so they cannot be compared.
-    Measurement { plan, trial: Some(request), is_steady: false, is_alone: true, deliveries: None }
-}
-
-fn keep(event: &Event, intervals: &mut Vec<Interval>) {
-    if let Event::Interval(interval) = event {
-        intervals.push((**interval).clone());
-    }
+fn limit_connections(plan: &mut LoadPlan, connections: u64) {
+    plan.connections = connections;
+    plan.threads = plan.threads.min(u32::try_from(connections).unwrap_or(u32::MAX));
 }
 
 /// Runs the sessions of `plan` as a closed loop; not part of the record, because no case asks for it.
@@ -150,8 +152,8 @@ pub(super) fn closed_loop(
     mut plan: LoadPlan,
     sustain: Nanos,
 ) -> Result<Reached> {
-    plan.connections = plan.connections.min(CLOSED_CONNECTIONS);
-    plan.threads = plan.threads.min(u32::try_from(plan.connections).unwrap_or(u32::MAX));
+    let connections = plan.connections.min(CLOSED_CONNECTIONS);
+    limit_connections(&mut plan, connections);
     plan.keepalive = false;
     plan.pacing = Pacing::Closed { duration: Some(sustain.min(CLOSED_MAX)), ops_total: None };
     let outcome = session.run_unrecorded(&plan, &mut |event| {
@@ -172,15 +174,22 @@ pub(super) fn closed_loop(
 }
 
 /// Ramps to a number of connections and holds them for the sustain phase.
-#[derive(Default)]
 struct RampController {
     connections: u64,
     sustain: Nanos,
     /// The number of the order to ramp, once it was given.
     ramp: Option<u32>,
-    /// The first second and the end of the sustain phase, once the ramp is done.
+    /// The first second of the sustain phase: as planned, until the ramp is done.
     sustain_from: u32,
+    /// The end of the sustain phase, once the ramp is done.
     until: Option<Nanos>,
+}
+
+impl RampController {
+    fn new(connections: u64, sustain: Nanos, ramp_up: Nanos) -> Self {
+        let sustain_from = (ramp_up.0 / SECOND.0) as u32;
+        Self { connections, sustain, ramp: None, sustain_from, until: None }
+    }
 }
 
 impl HoldController for RampController {
@@ -237,9 +246,7 @@ mod tests {
     #[test]
     fn a_hold_is_sustained_in_whole_seconds_after_its_ramp() {
         let total = Tally::default();
-        let sustain = Nanos::from_secs(2);
-        let mut controller =
-            RampController { connections: 10, sustain, ..RampController::default() };
+        let mut controller = RampController::new(10, Nanos::from_secs(2), Nanos::ZERO);
         let mut first = view(&total, 0, 0);
         first.given = 0;
         let ramp = Order::Steer(Steer::Ramp { connections: 10 });

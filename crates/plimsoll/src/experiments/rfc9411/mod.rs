@@ -36,7 +36,7 @@ use crate::session::{Experiment, ExperimentResult, Session};
 mod iteration;
 mod object;
 
-use object::Scene;
+use object::CaseRun;
 
 /// The layer at which throughput is counted: the RFC prefers layer 2 and requires any other to be
 /// named.
@@ -102,11 +102,14 @@ impl Experiment for CaseExperiment {
         let case = job.flags.case;
         session.note(format!("RFC 9411 case {case}: {}", case.title()));
         session.note(format!("criteria: {}", thresholds(case).join("; ")));
-        let shorter = shorter(job);
-        shorter.iter().for_each(|note| session.note(note.clone()));
+        let sustain = job.flags.sustain;
+        if sustain < SUSTAIN_RECOMMENDED {
+            let than = format!("shorter than the {SUSTAIN_RECOMMENDED} that RFC 9411 recommends");
+            session.note(format!("the sustain phase of {sustain} is {than}"));
+        }
         // Runs on the CPUs of the SUT, if the SUT is on this host.
         let own = Reference { cpus: placement.sut.clone(), identity: None };
-        let mut scene = Scene {
+        let mut run = CaseRun {
             session,
             job,
             kind: case.kind(),
@@ -114,27 +117,17 @@ impl Experiment for CaseExperiment {
             trials: Vec::new(),
             results: Vec::new(),
             reference: None,
-            notes: shorter.into_iter().collect(),
+            notes: Vec::new(),
             most_bit_s: None,
         };
-        scene.measure()?;
+        run.measure()?;
         let partial = session.is_interrupted();
-        Ok(ExperimentResult { partial, ..outcome(scene, placement) })
+        Ok(ExperimentResult { partial, ..outcome(run, placement) })
     }
 }
 
-fn shorter(job: &Rfc9411Job) -> Option<String> {
-    let sustain = job.flags.sustain;
-    (sustain < SUSTAIN_RECOMMENDED).then(|| {
-        format!(
-            "the sustain phase of {sustain} is shorter than the {SUSTAIN_RECOMMENDED} that RFC 9411 \
-             recommends"
-        )
-    })
-}
-
-fn outcome(scene: Scene<'_, '_>, placement: &Placement) -> ExperimentResult {
-    let Scene { job, trials, results, reference, mut notes, .. } = scene;
+fn outcome(run: CaseRun<'_, '_>, placement: &Placement) -> ExperimentResult {
+    let CaseRun { job, trials, results, reference, mut notes, .. } = run;
     let (mut tally, window) = tipping::all_trials(&trials);
     // Those sums are of whole iterations, and each would count as one second.
     let per_s = trials.iter().map(|trial| trial.measurement.tally.handshakes_per_s_max);

@@ -4,21 +4,18 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use plimsoll_capacity::rfc9411::{
-    Conclusion, Iterate, IterationRecord, JudgedIteration, Settings, initial_load, isolation,
-    judge, proceed,
+    Conclusion, Iterate, JudgedIteration, Settings, initial_load, isolation, judge, proceed,
 };
 use plimsoll_lab::ClientHost;
 use plimsoll_model::Rate;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::{LoadPlan, Session as Sessions};
-use plimsoll_model::rfc9411::{
-    Ending, Isolation, Iteration, Kind, Object, ObjectResult, Reference, Step,
-};
+use plimsoll_model::rfc9411::{Ending, Isolation, Iteration, Kind, ObjectResult, Reference, Step};
 use plimsoll_model::target::Body;
 use plimsoll_model::trial::{Phase, Stopped, TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
 
-use super::iteration::{Reached, closed_loop, held, init, sessions, transactions};
+use super::iteration::{Reached, closed_loop, init, run, transactions};
 use crate::exit::{Result, Stop};
 use crate::experiments::load::failed;
 use crate::experiments::reference::NullResponder;
@@ -37,7 +34,7 @@ const RESPONDER: &str = "plimsoll serve in place of the SUT, nothing between";
 const LOOP_SOURCES: u32 = 64;
 
 /// A case being measured.
-pub(super) struct Scene<'a, 's> {
+pub(super) struct CaseRun<'a, 's> {
     pub(super) session: &'a Session<'s>,
     pub(super) job: &'a Rfc9411Job,
     pub(super) kind: Kind,
@@ -69,7 +66,7 @@ struct Target {
     ramp_per_s: Option<f64>,
 }
 
-impl Scene<'_, '_> {
+impl CaseRun<'_, '_> {
     /// Measures every object and scenario, unless it is interrupted.
     pub(super) fn measure(&mut self) -> Result<()> {
         let job = self.job;
@@ -145,48 +142,52 @@ impl Scene<'_, '_> {
         let generator =
             generator.filter(|rate| self.kind != Kind::Concurrency && *rate > Rate::ZERO);
         let of_ports = self.job.ports_allow * f64::from(transactions(&plan)) * PORTS_SHARE;
-        let measured = |rates: &[Rate]| rates.get(subject.index).map(|rate| rate.get());
+        let given = "--target".to_owned();
         let mut ramp_per_s = None;
         let (load, source) = match (self.kind, flags.target) {
             (Kind::Concurrency, Some(TargetLoad::Units(count))) => {
-                let known = measured(&flags.measured_cps);
-                let (most, source) = self.most(plan, known, "--measured-cps")?;
+                let (most, source) =
+                    self.most(plan, "--measured-cps", &flags.measured_cps, subject.index)?;
                 ramp_per_s = Some(most * HALF);
                 // A SUT that accepts no connections can hold none.
-                match most < TARGET_MIN {
-                    true => (0.0, source),
-                    false => (count.get(), "--target".to_owned()),
-                }
+                if most < TARGET_MIN { (0.0, source) } else { (count.get(), given) }
             }
             (Kind::Latency, _) => {
                 let (flag, rates) = match subject.scenario {
                     Some(1) => ("--measured-cps", &flags.measured_cps),
                     _ => ("--measured-tps", &flags.measured_tps),
                 };
-                let (most, source) = self.most(plan, measured(rates), flag)?;
+                let (most, source) = self.most(plan, flag, rates, subject.index)?;
                 let source = format!("half of {}/s ({source})", grouped(most as u64));
                 ((most * HALF).min(of_ports), source)
             }
-            (_, Some(TargetLoad::Units(rate))) => (rate.get(), "--target".to_owned()),
+            (_, Some(TargetLoad::Units(rate))) => (rate.get(), given),
             (_, Some(TargetLoad::BitsPerSecond(bits))) => {
                 let sut = self.reach(plan)?;
                 let each = sut.bit_s / sut.transactions_per_s.max(1e-9);
                 let load = if sut.bit_s > 0.0 { bits / each } else { 0.0 };
-                let source = format!("--target, at {} bits a transaction", grouped(each as u64));
+                let source = format!("{given}, at {} bits a transaction", grouped(each as u64));
                 (load.min(of_ports), source)
             }
             (_, None) => {
-                let (most, source) = self.most(plan, None, "")?;
+                let (most, source) = self.most(plan, "", &[], 0)?;
                 (most.min(of_ports), source)
             }
         };
         Ok(Target { load, source, generator, ramp_per_s })
     }
 
-    /// The capacity of the SUT for these sessions, and where the figure is from.
-    fn most(&self, plan: LoadPlan, given: Option<f64>, flag: &str) -> Result<(f64, String)> {
-        if let Some(given) = given {
-            return Ok((given, flag.to_owned()));
+    /// The capacity of the SUT for these sessions, and where the figure is from: the flag that states it for the object
+    /// `index`, or a closed loop.
+    fn most(
+        &self,
+        plan: LoadPlan,
+        flag: &str,
+        stated: &[Rate],
+        index: usize,
+    ) -> Result<(f64, String)> {
+        if let Some(rate) = stated.get(index) {
+            return Ok((rate.get(), flag.to_owned()));
         }
         let Reached { transactions_per_s: per_s, tally, .. } = self.reach(plan)?;
         self.session.note(format!("the SUT in a closed loop: {}/s", grouped(per_s as u64)));
@@ -199,8 +200,7 @@ impl Scene<'_, '_> {
 
     fn note_reference(&mut self, subject: &Subject<'_>, alone: &Reached) {
         self.session.note(format!(
-            "reference, generator against a null responder: {} transactions/s and {} connections/s \
-             ({})",
+            "reference, generator against a null responder: {} transactions/s and {} connections/s ({})",
             grouped(alone.transactions_per_s as u64),
             grouped(alone.connections_per_s as u64),
             subject.object.object
@@ -222,9 +222,9 @@ impl Scene<'_, '_> {
     fn object(&mut self, subject: &Subject<'_>) -> Result<ObjectResult> {
         let target = self.target(subject)?;
         let unit = self.job.flags.case.axis().name();
-        let least = if self.kind == Kind::Concurrency { 1.0 } else { TARGET_MIN };
         let mut iterations = Vec::new();
-        let conclusion = if target.load < least {
+        let least = if self.kind == Kind::Concurrency { 1.0 } else { TARGET_MIN };
+        let Conclusion { ending, load, failed_load, shown } = if target.load < least {
             let Target { load, source, .. } = &target;
             let why = format!("a target of {load:.1} {unit} shows nothing ({source})");
             let ending = Ending::Unqualified { why };
@@ -235,7 +235,6 @@ impl Scene<'_, '_> {
                 self.iterate(subject, &target, &asked, &mut iterations)
             })?
         };
-        let Conclusion { ending, load, failed_load, shown } = conclusion;
         let isolation = match &shown {
             Some(shown) if load.is_some() => self.isolation(subject, &target, shown)?,
             _ => None,
@@ -247,9 +246,9 @@ impl Scene<'_, '_> {
         });
         Ok(ObjectResult {
             object: subject.object.object.to_string(),
-            object_bytes: match subject.object.object {
-                Object::Bytes(bytes) => Some(bytes),
-                Object::Mixed | Object::Listed => None,
+            object_bytes: match subject.object.object.bytes()[..] {
+                [bytes] => Some(bytes),
+                _ => None,
             },
             scenario: subject.scenario,
             transactions_per_connection: transactions(&subject.plan),
@@ -297,43 +296,31 @@ impl Scene<'_, '_> {
             duration: asked.sustain,
             split: 1,
         };
-        let plan = subject.plan.clone();
-        let iterated = match target.ramp_per_s {
-            Some(ramp_per_s) => held(session, plan, ramp_per_s, request)?,
-            None => sessions(session, plan, self.job.arrivals(), request)?,
-        };
-        let is_interrupted = iterated.observed.outcome.interrupted;
-        let mut measurement = iterated.observed.into_measurement(request);
-        measurement.observations.reference = target.generator;
-        let judged = judge(&IterationRecord {
-            case: self.job.flags.case,
-            step: asked.step,
-            measurement: &measurement,
-            intervals: &iterated.intervals,
-            sustain_from: iterated.sustain_from,
-            planned_ops: iterated.planned_ops,
-            transactions: transactions(&subject.plan),
-        });
-        let judgement = judged.judgement.clone();
+        let of = (session, self.job, asked.step);
+        let mut ran = run(of, subject.plan.clone(), target.ramp_per_s, request)?;
+        ran.measurement.observations.reference = target.generator;
+        let judged = judge(&ran);
+        let (measurement, judgement) = (ran.measurement, judged.judgement.clone());
         let record = TrialRecord { measurement, judgement, further: Vec::new() };
         session.emit(&Event::TrialEnded(Box::new(record.clone())));
         let checked = check_object(subject, asked.step, &record);
         let sut_busiest_thread = record.measurement.sut_busiest_thread;
         self.trials.push(record);
-        if is_interrupted {
+        if session.is_interrupted() {
             return Ok(Err(Stopped::Interrupted));
         }
         checked?;
-        let failed: Vec<_> = judged.judgement.deciding().map(|check| check.id.clone()).collect();
+        let judgement = &judged.judgement;
+        let failed: Vec<_> = judgement.deciding().map(|check| check.id.clone()).collect();
         iterations.push(Iteration {
             number: iterations.len() as u32 + 1,
             step: asked.step,
             load: asked.load,
-            ramp_up_s: iterated.ramp_up.as_secs_f64(),
+            ramp_up_s: ran.ramp_up.as_secs_f64(),
             sustain_s: asked.sustain.as_secs_f64(),
             sut_busiest_thread,
-            verdict: judged.judgement.verdict,
-            why: (!failed.is_empty()).then(|| judged.judgement.why()),
+            verdict: judgement.verdict,
+            why: (!failed.is_empty()).then(|| judgement.why()),
             failed,
         });
         Ok(Ok(judged))
@@ -346,46 +333,43 @@ impl Scene<'_, '_> {
         target: &Target,
         shown: &JudgedIteration,
     ) -> Result<Option<Isolation>> {
-        match (self.kind, &self.job.largest, target.ramp_per_s) {
-            (Kind::ConnectionRate, Some(largest), _) if !self.session.is_interrupted() => {
-                let most = match self.most_bit_s {
-                    Some(most) => most,
-                    None => self.reach(self.plan(largest, self.job.transactions))?.bit_s,
-                };
-                self.most_bit_s = Some(most);
-                let seen = shown.observed.kpis.rates.inspected_throughput_bit_s;
-                Ok(Some(isolation("Inspected Throughput", seen, most.max(seen))))
-            }
-            (Kind::ConnectionRate, None, _) if subject.index == 0 => {
-                let note = "isolation was not checked: without {size} in URL or header the \
-                            throughput's maximum cannot be measured";
-                self.notes.push(note.to_owned());
-                Ok(None)
-            }
-            (_, _, Some(per_s)) => {
-                Ok(Some(isolation("TCP Connections Per Second", per_s, per_s / HALF)))
-            }
-            _ => Ok(None),
+        if let Some(per_s) = target.ramp_per_s {
+            return Ok(Some(isolation("TCP Connections Per Second", per_s, per_s / HALF)));
         }
+        if self.kind != Kind::ConnectionRate || self.session.is_interrupted() {
+            return Ok(None);
+        }
+        let Some(largest) = &self.job.largest else {
+            let note = "isolation was not checked: without {size} in URL or header the \
+                        throughput's maximum cannot be measured";
+            self.notes.extend((subject.index == 0).then(|| note.to_owned()));
+            return Ok(None);
+        };
+        let most = match self.most_bit_s {
+            Some(most) => most,
+            None => self.reach(self.plan(largest, self.job.transactions))?.bit_s,
+        };
+        self.most_bit_s = Some(most);
+        let seen = shown.observed.kpis.inspected_throughput_bit_s;
+        Ok(Some(isolation("Inspected Throughput", seen, most.max(seen))))
     }
 }
 
-/// The case is about objects of a size: answers that are smaller measure something else.
+/// The case is about objects of a size: answers that are smaller measure something else. Failed transactions have no
+/// object, and step 1 fails by them.
 fn check_object(subject: &Subject<'_>, step: Step, record: &TrialRecord) -> Result<()> {
     let tally = &record.measurement.tally;
-    let (Some(bytes), Step::Initial) = (subject.object.object.mean_bytes(), step) else {
-        return Ok(());
-    };
     let each = tally.bytes.received as f64 / tally.ok.max(1) as f64;
-    // Failed transactions have no object, and step 1 fails by them.
-    if tally.ok < tally.scheduled || tally.ok == 0 || each >= bytes {
-        return Ok(());
+    let is_answered = step == Step::Initial && tally.ok > 0 && tally.ok >= tally.scheduled;
+    match subject.object.object {
+        object if is_answered && object.mean_bytes().is_some_and(|bytes| each < bytes) => {
+            Err(Stop::CannotRun(format!(
+                "the case asks for objects of {object} and the answers have {} bytes, head included; write {{size}} \
+                 where the server takes the size from, as in http://host/{{size}} or, for plimsoll serve, -H 'size: \
+                 {{size}}', or name the size that the URL has with --object-size",
+                grouped(each as u64)
+            )))
+        }
+        _ => Ok(()),
     }
-    Err(Stop::CannotRun(format!(
-        "the case asks for objects of {} and the answers have {} bytes, head included; write \
-         {{size}} where the server takes the size from, as in http://host/{{size}} or, for plimsoll \
-         serve, -H 'size: {{size}}', or name the size that the URL has with --object-size",
-        subject.object.object,
-        grouped(each as u64)
-    )))
 }
