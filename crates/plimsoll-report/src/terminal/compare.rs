@@ -91,21 +91,14 @@ fn others(page: &mut Page, compare: &CompareSummary) {
     if compare.others.is_empty() {
         return;
     }
-    page.heading(&format!(
-        "{:28} {:>10} {:>10} {:>7}  {}",
-        "also seen", "A", "B", "B/A", "interval"
-    ));
-    for other in &compare.others {
+    let rows = compare.others.iter().map(|other| {
         let figure = |value| figure(other.metric, value);
         let Difference { a, b, ratio, ratio_low, ratio_high, .. } = other.difference;
         let range = format!("{} to {}", signed(ratio_low - 1.0), signed(ratio_high - 1.0));
-        page.line(&format!(
-            "{:28} {:>10} {:>10} {ratio:>7.3}  {range}",
-            other.metric.title(),
-            figure(a),
-            figure(b)
-        ));
-    }
+        let name = other.metric.title().to_owned();
+        (vec![name, figure(a), figure(b), format!("{ratio:.3}")], range)
+    });
+    page.table(&["<also seen", "A", "B", "B/A", "interval"], rows);
     page.blank()
 }
 
@@ -132,20 +125,20 @@ fn round_table(page: &mut Page, compare: &CompareSummary) {
     }
     let latencies = compare.blocks.iter().any(|block| block.p99_ms.is_some())
         && matches!(compare.metric, Metric::Goodput | Metric::ServerCpu);
-    let columns = format!("{:>3} {:5} {:>12} {:>12} {:>7}", "#", "first", "A", "B", "B/A");
-    let more = if latencies { "    A p50   p99     B p50   p99 ms" } else { "" };
-    page.heading(&format!("{columns}{more}"));
-    for round in &compare.rounds {
-        let first = round.first.name();
-        let more = if latencies { latency_cells(compare, round.number) } else { String::new() };
-        page.line(&format!(
-            "{:>3} {first:5} {:>12} {:>12} {:>7}{more}",
-            round.number,
-            cell(compare, &round.a),
-            cell(compare, &round.b),
-            round.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
-        ));
-    }
+    let rows = compare.rounds.iter().map(|round| {
+        let ratio = round.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
+        let (a, b) = (cell(compare, &round.a), cell(compare, &round.b));
+        let mut row = vec![round.number.to_string(), round.first.name().to_string(), a, b, ratio];
+        if latencies {
+            row.extend(latency_cells(compare, round.number));
+        }
+        (row, String::new())
+    });
+    let heads: &[&str] = match latencies {
+        true => &["  #", "<first", "A", "B", "B/A", "A p50", "A p99", "B p50", "B p99", "ms"],
+        false => &["  #", "<first", "A", "B", "B/A", ""],
+    };
+    page.table(heads, rows);
     let of_round = |round: &RoundSummary| {
         let both = round.a.seconds + round.b.seconds;
         if compare.duet { both / 2.0 } else { both }
@@ -154,15 +147,13 @@ fn round_table(page: &mut Page, compare: &CompareSummary) {
     page.quiet(4, &format!("all rounds took {}", span(seconds)))
 }
 
-/// Returns the latencies of the blocks of a round.
-fn latency_cells(compare: &CompareSummary, round: u32) -> String {
-    let cells = Arm::BOTH.map(|arm| {
-        let of = |figure: fn(&BlockSummary) -> Option<f64>| {
-            BlockSummary::figure_of_round(&compare.blocks, round, arm, figure)
-        };
-        format!("    {:>5} {:>5}", ms(of(|block| block.p50_ms)), ms(of(|block| block.p99_ms)))
-    });
-    cells.concat()
+/// Returns the p50 and p99 of A's blocks of a round, then those of B's.
+fn latency_cells(compare: &CompareSummary, round: u32) -> [String; 4] {
+    let of = |arm: Arm, figure: fn(&BlockSummary) -> Option<f64>| {
+        ms(BlockSummary::figure_of_round(&compare.blocks, round, arm, figure))
+    };
+    let (p50, p99) = (|block: &BlockSummary| block.p50_ms, |block: &BlockSummary| block.p99_ms);
+    [of(Arm::A, p50), of(Arm::A, p99), of(Arm::B, p50), of(Arm::B, p99)]
 }
 
 /// Why values are missing.

@@ -132,7 +132,7 @@ impl Page {
         }
     }
 
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         usize::from(self.style.width).clamp(WIDTH_MIN, WIDTH_MAX)
     }
 

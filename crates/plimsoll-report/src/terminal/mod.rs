@@ -24,6 +24,7 @@ mod hold;
 mod job_log;
 pub(crate) mod layout;
 mod load;
+mod paired;
 pub(crate) mod rfc9411;
 pub(crate) mod search;
 pub(crate) mod sections;

@@ -9,9 +9,6 @@ use super::layout::{Page, Style, clean, span};
 use super::sections;
 use crate::digest::sizing::bare;
 
-/// The longest name of a value that stands beside its figures.
-const NAME_COLUMNS_MAX: usize = 11;
-
 /// Writes the report of `lab sweep`.
 pub(super) fn render(page: &mut Page, summary: &Summary, sizing: &SizingSummary) {
     table(page, sizing);
@@ -40,32 +37,16 @@ pub fn render_sizing_table(sizing: &SizingSummary) -> String {
 }
 
 pub(super) fn table(page: &mut Page, sizing: &SizingSummary) {
-    page.heading(&format!(
-        "{:>12} {:>22} {:>8} {:>22}  value",
-        clean(&sizing.unit),
-        "difference, %",
-        "per CPU",
-        "difference, %"
-    ));
-    for value in &sizing.values {
-        let whole_number = |figure: Option<f64>| {
-            figure.map_or_else(|| "-".to_owned(), |figure| grouped(figure.round() as u64))
-        };
-        let figures = format!(
-            "{:>12} {:>22} {:>8} {:>22}",
-            whole_number(value.goodput_per_s),
-            interval(value.goodput),
-            whole_number(value.per_cpu_per_s),
-            interval(value.per_cpu),
-        );
-        let name = clean(&value.name);
-        if name.chars().count() <= NAME_COLUMNS_MAX {
-            page.line(&format!("{figures}  {name}"));
-        } else {
-            page.line(figures.trim_end());
-            page.line(&format!("  {name}"));
-        }
-    }
+    let rows = sizing.values.iter().map(|value| {
+        let figures = [(value.goodput_per_s, value.goodput), (value.per_cpu_per_s, value.per_cpu)];
+        let figures = figures.map(|(figure, found)| {
+            let per_s = figure.map(|figure| grouped(figure.round() as u64));
+            [per_s.unwrap_or_else(|| "-".to_owned()), interval(found)]
+        });
+        (figures.concat(), clean(&value.name))
+    });
+    let unit = clean(&sizing.unit);
+    page.table(&[unit.as_str(), "difference, %", "per CPU", "difference, %", "value"], rows)
 }
 
 /// `+12.0 (+10.1 to +14.2)`, percent.

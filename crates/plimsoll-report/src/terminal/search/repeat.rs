@@ -6,7 +6,7 @@ use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::Outcome;
 
 use crate::digest::search::{ending, interval, percent};
-use crate::terminal::layout::{Page, Tone, clean, counted, per_s, span};
+use crate::terminal::layout::{Page, clean, counted, per_s, span};
 
 /// With so many searches the interval has the usual confidence.
 const SEARCHES_FOR_95: u32 = 6;
@@ -64,31 +64,17 @@ fn meaning(repeat: &RepeatSummary) -> Option<String> {
 }
 
 fn table(page: &mut Page, find: &FindSummary, repeat: &RepeatSummary) {
-    page.heading(&format!(
-        "{:>3} {:>9} {:>9} {:>7} {:>6} {:>7}  {}",
-        "#", "lower", "upper", "width %", "trials", "took", "outcome"
-    ));
-    for search in &repeat.searches {
-        let bound = |bound: Option<f64>| {
-            let short = |value| per_s(value).trim_end_matches("/s").to_owned();
-            bound.map_or_else(|| "-".to_owned(), short)
-        };
+    let rows = repeat.searches.iter().map(|search| {
+        let bounds = [search.lower, search.upper].map(|bound| {
+            bound.map_or_else(|| "-".to_owned(), |value| per_s(value).replace("/s", ""))
+        });
         let width = search.lower.zip(search.upper).filter(|(lower, _)| *lower > 0.0);
-        let width = width.map_or_else(
-            || "-".to_owned(),
-            |(lower, upper)| format!("{:.1}", (upper / lower - 1.0) * 100.0),
-        );
-        let tone = if search.interval().is_some() { Tone::Quiet } else { Tone::Warn };
-        let row = format!(
-            "{:>3} {:>9} {:>9} {width:>7} {:>6} {:>7} ",
-            search.number,
-            bound(search.lower),
-            bound(search.upper),
-            search.trials,
-            span(search.seconds),
-        );
-        page.hanging(tone, &row, &outcome(search));
-    }
+        let width = width.map(|(lower, upper)| format!("{:.1}", (upper / lower - 1.0) * 100.0));
+        let width = width.unwrap_or_else(|| "-".to_owned());
+        let cost = [width, search.trials.to_string(), span(search.seconds)];
+        ([&[search.number.to_string()][..], &bounds, &cost].concat(), outcome(search))
+    });
+    page.table(&["  #", "lower", "upper", "width %", "trials", "took", "outcome"], rows);
     let unit = match find.axis {
         Axis::Connections => "lower, upper: connections",
         Axis::Handshakes => "lower, upper: new TLS connections per second",
