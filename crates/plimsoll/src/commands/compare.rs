@@ -14,7 +14,7 @@ use crate::plan::compare::ArmLine;
 use crate::plan::sizing::Variation;
 use crate::plan::{Inputs, Job};
 use crate::publish::Publisher;
-use crate::session::SetUp;
+use crate::session::SessionSetup;
 use crate::{plan, run, session};
 
 pub(crate) fn run(flags: &CompareFlags) -> Result<()> {
@@ -51,7 +51,7 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<()> {
         let server = &mut servers;
         session::run(
             &mut experiment,
-            SetUp { command: "compare", server, publisher, interrupts, notes },
+            SessionSetup { command: "compare", server, publisher, interrupts, notes },
         )
     })
 }

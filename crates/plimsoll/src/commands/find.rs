@@ -10,7 +10,7 @@ use crate::plan::watch::{Watched, of_experiment};
 use crate::plan::{Inputs, Job};
 use crate::preflight::Server;
 use crate::publish::Publisher;
-use crate::session::{Experiment, SetUp};
+use crate::session::{Experiment, SessionSetup};
 use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(experiment: &FindExperiment) -> Result<()> {
@@ -39,7 +39,8 @@ pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Resu
     let interrupts = &interrupts;
     Publisher::during(&job.load().publish, interrupts, |publisher| {
         let mut search = |experiment: &mut dyn Experiment, notes: Vec<String>| {
-            let set_up = SetUp { command, server: &mut watched, publisher, interrupts, notes };
+            let set_up =
+                SessionSetup { command, server: &mut watched, publisher, interrupts, notes };
             session::measure(experiment, set_up)
         };
         let Some(times) = job.repeat() else { return search(&mut *experiment, notes)?.report() };

@@ -21,7 +21,7 @@ use crate::plan::sizing::Variation;
 use crate::plan::{Destination, Inputs, Job};
 use crate::preflight::Server;
 use crate::publish::Publisher;
-use crate::session::{Ended, SetUp};
+use crate::session::{Ended, SessionSetup};
 use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(flags: &LabExperiment) -> Result<()> {
@@ -160,7 +160,7 @@ impl Bench<'_> {
         let own = experiment.enter(lab, &self.plan);
         let notes = [&lab.notes[..], &fits, &own].concat();
         let Self { command, publisher, interrupts, .. } = *self;
-        let set_up = SetUp { command, server: lab, publisher, interrupts, notes };
+        let set_up = SessionSetup { command, server: lab, publisher, interrupts, notes };
         session::measure(&mut *experiment, set_up)
     }
 }

@@ -1,12 +1,12 @@
 //! `plimsoll load`: one load against an existing server.
 
 use crate::exit::Result;
-use crate::experiments::load::Load;
+use crate::experiments::load::LoadExperiment;
 use crate::flags::LoadFlags;
 use crate::plan::Inputs;
 use crate::plan::watch::watched;
 use crate::publish::Publisher;
-use crate::session::SetUp;
+use crate::session::SessionSetup;
 use crate::{plan, run, session};
 
 pub(crate) fn run(flags: &LoadFlags) -> Result<()> {
@@ -20,7 +20,8 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<()> {
     let notes = job.rows.iter().map(|rows| rows.note.clone()).collect();
     Publisher::during(&job.publish.clone(), &interrupts, |publisher| {
         let interrupts = &interrupts;
-        let set_up = SetUp { command: "load", server: &mut server, publisher, interrupts, notes };
-        session::run(&mut Load(job), set_up)
+        let set_up =
+            SessionSetup { command: "load", server: &mut server, publisher, interrupts, notes };
+        session::run(&mut LoadExperiment(job), set_up)
     })
 }

@@ -13,7 +13,7 @@ use crate::plan::Inputs;
 use crate::plan::lab::check_near;
 use crate::plan::sizing::{SizedValue, build};
 use crate::publish::Publisher;
-use crate::session::SetUp;
+use crate::session::SessionSetup;
 use crate::{run, session};
 
 pub(crate) fn run(flags: &SweepFlags) -> Result<()> {
@@ -44,7 +44,7 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<()> {
         let server = &mut servers;
         session::run(
             &mut experiment,
-            SetUp { command: "lab sweep", server, publisher, interrupts, notes },
+            SessionSetup { command: "lab sweep", server, publisher, interrupts, notes },
         )
     })
 }

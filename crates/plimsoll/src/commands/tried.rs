@@ -27,7 +27,7 @@ use crate::plan::inputs::read_text;
 use crate::plan::sizing::{SizedValue, Variation, budget_min};
 use crate::plan::tuned_proxy::TunedProxy;
 use crate::publish::Publisher;
-use crate::session::SetUp;
+use crate::session::SessionSetup;
 use crate::{run, session};
 
 const DEFAULT: &str = "Debian's default";
@@ -91,7 +91,7 @@ fn measure(
         format!("{} {}", proxy.installed.dialect.kind.name(), proxy.installed.version_text);
     let mut experiment = SizingExperiment::new(turns, unit, &target, values);
     let mut servers = experiment.servers();
-    let set_up = SetUp {
+    let set_up = SessionSetup {
         command: "tune try",
         server: &mut servers,
         publisher: &Publisher::default(),

@@ -20,7 +20,7 @@ use super::controller::{Driven, Speed};
 use super::hold::LAB_WAIT;
 use super::holders::Holders;
 use super::timers::TimerWatch;
-use super::{LabExperiment, tipping};
+use super::{RunsInLab, tipping};
 use crate::exit::{Result, Stop};
 use crate::plan::connections::ConnectionsJob;
 use crate::plan::load::LoadJob;
@@ -87,7 +87,7 @@ impl ConnectionsExperiment {
     }
 }
 
-impl LabExperiment for ConnectionsExperiment {
+impl RunsInLab for ConnectionsExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         LabPlan {
             connections: self.job.highest * LAB_ROOM_PERCENT / 100,

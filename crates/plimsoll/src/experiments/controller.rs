@@ -27,7 +27,7 @@ const SWEEP_MIN: Nanos = Nanos::from_millis(500);
 
 /// The event that the step is waiting for.
 #[derive(Debug)]
-enum Doing {
+enum Progress {
     /// The next step begins now.
     Nothing,
     /// Every order up to this number.
@@ -53,7 +53,7 @@ enum Turn {
 
 /// The readings of a controller, and the receiver of its events.
 #[derive(Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct HoldContext<'a> {
     /// This host's memory.
     pub(crate) read: &'a dyn Fn(Depth) -> MemoryReading,
     /// The parts that the server still uses once its connections are closed.
@@ -100,8 +100,8 @@ pub(crate) struct ProcedureController<'a, S> {
     procedure: S,
     bounds: Bounds,
     speed: Speed,
-    around: Surroundings<'a>,
-    doing: Doing,
+    context: HoldContext<'a>,
+    progress: Progress,
     /// The current step.
     step: Step,
     /// The tally when a sweep began, and the connections held then.
@@ -132,15 +132,15 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         procedure: S,
         bounds: Bounds,
         speed: Speed,
-        around: Surroundings<'a>,
+        context: HoldContext<'a>,
     ) -> Self {
         let step = procedure.step();
         Self {
             procedure,
             bounds,
             speed,
-            around,
-            doing: Doing::Nothing,
+            context,
+            progress: Progress::Nothing,
             step,
             before_sweep: None,
             before_storm: StormCounts::default(),
@@ -170,7 +170,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
 
     /// Gives the procedure the result of its step.
     fn hand_over(&mut self, done: Done, view: &HoldView<'_>) {
-        let tally = self.around.counted.take();
+        let tally = self.context.counted.take();
         self.procedure.handle_tally(tally, view.held);
         self.procedure.handle(done, view.now);
         self.report_records();
@@ -182,18 +182,18 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         self.report_trial();
         match self.step {
             Step::Baseline | Step::Measure => {
-                let memory = (self.around.read)(Depth::Processes);
-                (self.around.emit)(Event::Memory(Box::new(memory)));
+                let memory = (self.context.read)(Depth::Processes);
+                (self.context.emit)(Event::Memory(Box::new(memory)));
                 let mut gauges = self.bounds.gauges(view.held, &memory);
-                gauges.extend((self.around.server)());
+                gauges.extend((self.context.server)());
                 self.hand_over(Done::Read { memory, gauges }, view);
                 None
             }
             Step::ReadKept => {
-                let kept = (self.around.kept)();
+                let kept = (self.context.kept)();
                 self.hand_over(Done::Kept(kept), view);
                 if let Some(cycles) = self.procedure.cycles() {
-                    (self.around.emit)(Event::CycleEnded(Box::new(cycles)));
+                    (self.context.emit)(Event::CycleEnded(Box::new(cycles)));
                 }
                 None
             }
@@ -245,18 +245,18 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
 
     /// Records that the step, which began at `began`, waits for `steer`, and returns it.
     fn give(&mut self, steer: Steer, began: Nanos, view: &HoldView<'_>) -> Steer {
-        self.doing = Doing::Order { id: view.given + 1, began };
+        self.progress = Progress::Order { id: view.given + 1, began };
         steer
     }
 
     fn wait(&mut self, now: Nanos, span: Nanos) -> Option<Order> {
-        self.doing = Doing::Wait { began: now, until: now + span };
+        self.progress = Progress::Wait { began: now, until: now + span };
         None
     }
 
     /// Checks whether the wait is over.
     fn advance(&mut self, view: &HoldView<'_>) -> Turn {
-        if let Doing::Order { id, began } = self.doing {
+        if let Progress::Order { id, began } = self.progress {
             if view.done < id {
                 if self.is_to_pause(view) {
                     self.pause(began, view.now);
@@ -265,20 +265,20 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 }
                 return self.guard(view, began);
             }
-            self.doing = Doing::Cover {
+            self.progress = Progress::Cover {
                 took: view.now.since(began),
                 until: view.delivered,
                 given_up: view.now + COVER_WAIT,
             };
         }
-        match self.doing {
-            Doing::Nothing => return Turn::Begin,
-            Doing::Cover { took, until, given_up }
+        match self.progress {
+            Progress::Nothing => return Turn::Begin,
+            Progress::Cover { took, until, given_up }
                 if view.covered >= until || view.now >= given_up =>
             {
                 self.conclude(view, took);
             }
-            Doing::Wait { began, until } => {
+            Progress::Wait { began, until } => {
                 let is_hold = matches!(self.step, Step::Hold(_));
                 if is_hold {
                     self.hold = self.held_before + view.now.since(began);
@@ -289,33 +289,33 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 }
                 self.hand_over(Done::Waited, view);
             }
-            Doing::Paused { began, seen } => {
+            Progress::Paused { began, seen } => {
                 let more = view.now.since(seen);
                 self.paused = self.paused + more;
                 return self.stay_paused(view, began + more);
             }
-            Doing::Order { .. } | Doing::Cover { .. } => return Turn::Wait,
+            Progress::Order { .. } | Progress::Cover { .. } => return Turn::Wait,
         }
-        self.doing = Doing::Nothing;
+        self.progress = Progress::Nothing;
         Turn::Begin
     }
 
     /// Reports whether the ramp in progress, or the one that begins, is to stop for now. One that ends a level early goes on.
     fn is_to_pause(&self, view: &HoldView<'_>) -> bool {
         matches!(self.step, Step::Ramp { connections } if connections > view.held)
-            && (self.around.is_paused)()
+            && (self.context.is_paused)()
     }
 
     fn pause(&mut self, began: Nanos, now: Nanos) {
-        self.doing = Doing::Paused { began, seen: now };
+        self.progress = Progress::Paused { began, seen: now };
         self.report_step(HoldStep::Pause);
     }
 
     /// Goes on with the ramp if that is wished; `began` is as if there had been no pause.
     fn stay_paused(&mut self, view: &HoldView<'_>, began: Nanos) -> Turn {
-        self.doing = Doing::Paused { began, seen: view.now };
+        self.progress = Progress::Paused { began, seen: view.now };
         if let Step::Ramp { connections } = self.step
-            && !(self.around.is_paused)()
+            && !(self.context.is_paused)()
         {
             let per_s = self.speed.connections_per_s;
             self.report_step(HoldStep::Ramp { connections, per_s });
@@ -355,7 +355,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         if matches!(self.step, Step::Storm { .. }) {
             return self.watch_storm(view, began);
         }
-        let gauge = memory_gauge(&(self.around.read)(Depth::Host));
+        let gauge = memory_gauge(&(self.context.read)(Depth::Host));
         self.procedure.handle_guard(gauge.as_slice());
         let connections = &view.total.connections;
         self.procedure.handle_attempts(Attempts {
@@ -392,7 +392,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
     }
 
     fn report_step(&self, step: HoldStep) {
-        (self.around.emit)(Event::HoldStep(step));
+        (self.context.emit)(Event::HoldStep(step));
     }
 
     /// Reports the beginning of a level, where levels are trials.
@@ -400,23 +400,23 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         let trial = self.procedure.trial();
         if trial != self.trial_reported {
             self.trial_reported = trial;
-            trial.into_iter().for_each(|trial| (self.around.emit)(Event::TrialStarted(trial)));
+            trial.into_iter().for_each(|trial| (self.context.emit)(Event::TrialStarted(trial)));
         }
     }
 
     fn report_records(&mut self) {
         while let Some(record) = self.procedure.poll_record() {
             self.trials.push(record.clone());
-            (self.around.emit)(Event::TrialEnded(Box::new(record)));
+            (self.context.emit)(Event::TrialEnded(Box::new(record)));
         }
     }
 
     fn report_memory(&mut self, now: Nanos) {
         // The first reading that is reported must be the baseline's.
         let is_due = now >= self.reported_at + REPORT_EVERY && self.step != Step::Baseline;
-        if is_due && !matches!(self.doing, Doing::Nothing) {
+        if is_due && !matches!(self.progress, Progress::Nothing) {
             self.reported_at = now;
-            (self.around.emit)(Event::Memory(Box::new((self.around.read)(Depth::Host))));
+            (self.context.emit)(Event::Memory(Box::new((self.context.read)(Depth::Host))));
         }
     }
 
@@ -425,7 +425,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         let plateaus = self.procedure.plateaus();
         for plateau in &plateaus[self.plateaus_reported..] {
             if all || plateau.swept.is_some() {
-                (self.around.emit)(Event::PlateauEnded(Box::new(*plateau)));
+                (self.context.emit)(Event::PlateauEnded(Box::new(*plateau)));
                 self.plateaus_reported += 1;
             }
         }

@@ -15,7 +15,7 @@ use plimsoll_model::result::RunKind;
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::units::grouped;
 
-use super::LabExperiment;
+use super::RunsInLab;
 use super::controller::{Driven, Speed};
 use super::holders::Holders;
 use super::timers;
@@ -83,7 +83,7 @@ impl HoldExperiment {
     }
 }
 
-impl LabExperiment for HoldExperiment {
+impl RunsInLab for HoldExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         // Nothing is pinned: while connections are opened, every part can use every CPU.
         let events = &self.job.load.events;

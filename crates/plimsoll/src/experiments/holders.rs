@@ -10,7 +10,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_tune::doctor::Shape;
 
-use super::controller::{Driven, ProcedureController, Speed, Surroundings};
+use super::controller::{Driven, HoldContext, ProcedureController, Speed};
 use super::memory::{Bounds, Memory, gauges_of, kept_by};
 use crate::exit::Result;
 use crate::plan::load::LoadJob;
@@ -71,7 +71,7 @@ impl Holders {
             }
             emit(event);
         };
-        let around = Surroundings {
+        let context = HoldContext {
             read: &|depth| memory.read(depth),
             kept: &|| kept_by(sut),
             server: &|| gauges_of(sut, is_elsewhere),
@@ -80,7 +80,7 @@ impl Holders {
             is_paused: &|| session.is_paused(),
         };
         let bounds = Bounds::of(self, &session.agents());
-        let mut controller = ProcedureController::new(procedure, bounds, speed, around);
+        let mut controller = ProcedureController::new(procedure, bounds, speed, context);
         let load = session.steer(plan, newcomers, &mut controller, &mut |event| emit(event))?;
         Ok(controller.end(load))
     }

@@ -6,7 +6,7 @@ use plimsoll_model::plan::LoadPlan;
 use crate::session::Experiment;
 
 /// An experiment that a laboratory can be made for.
-pub(crate) trait LabExperiment: Experiment {
+pub(crate) trait RunsInLab: Experiment {
     /// `plan` with what this experiment needs of a laboratory.
     fn lab_plan(&self, plan: LabPlan) -> LabPlan;
 

@@ -17,9 +17,9 @@ use crate::session::disruptor::Disruptor;
 use crate::session::{Experiment, ExperimentResult, Measurement, Observed, Session};
 
 /// `plimsoll load`.
-pub(crate) struct Load(pub(crate) LoadJob);
+pub(crate) struct LoadExperiment(pub(crate) LoadJob);
 
-impl Experiment for Load {
+impl Experiment for LoadExperiment {
     fn load(&mut self) -> &mut LoadJob {
         &mut self.0
     }

@@ -25,11 +25,11 @@ mod storm;
 mod timers;
 mod tipping;
 
-pub(crate) use laboratory::LabExperiment;
+pub(crate) use laboratory::RunsInLab;
 pub(crate) use tipping::search_head;
 
 /// An experiment that is about to begin, and notes for its report.
-pub(crate) type Prepared = (Box<dyn LabExperiment>, Vec<String>);
+pub(crate) type Prepared = (Box<dyn RunsInLab>, Vec<String>);
 
 /// Fits `job` to what this host can hold, where `server` accepts the connections.
 pub(crate) fn prepare(job: Job, server: &Server) -> Result<Prepared> {

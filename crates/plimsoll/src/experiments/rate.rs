@@ -29,7 +29,7 @@ use super::reference::Reference;
 use super::remedies::{PROCESSES_MAX, Remedies};
 use super::timers::TimerWatch;
 use super::tipping::Pass;
-use super::{LabExperiment, confirm, tipping};
+use super::{RunsInLab, confirm, tipping};
 use crate::exit::Result;
 use crate::flags::values::Processes;
 use crate::hosts::DESCRIPTOR_RESERVE;
@@ -72,7 +72,7 @@ impl RateExperiment {
     }
 }
 
-impl LabExperiment for RateExperiment {
+impl RunsInLab for RateExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         LabPlan {
             connections: pool(&self.job).most,

@@ -10,7 +10,7 @@ use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::settings::Settings;
 use plimsoll_model::sizing::{SizingSummary, SizingValue};
 
-use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, block, saturating};
+use super::in_turn::{ComparedServers, End, FIRST, FinishedLoad, Side, Turns, block, saturating};
 use crate::exit::Result;
 use crate::plan::in_turn::TurnsJob;
 use crate::plan::load::LoadJob;
@@ -45,7 +45,7 @@ impl SizingExperiment {
     }
 
     /// All servers, for the session.
-    pub(crate) fn servers(&self) -> Servers {
+    pub(crate) fn servers(&self) -> ComparedServers {
         self.turns.servers.clone()
     }
 
@@ -104,7 +104,12 @@ impl SizingExperiment {
         format!("round {number} of {}: {} {}", self.rounds_planned, figures.join(", "), self.unit)
     }
 
-    fn run_load(&mut self, session: &Session<'_>, place: usize, span: Nanos) -> Result<Load, End> {
+    fn run_load(
+        &mut self,
+        session: &Session<'_>,
+        place: usize,
+        span: Nanos,
+    ) -> Result<FinishedLoad, End> {
         let plan = &self.turns.loads[place].plan;
         let plan = saturating(plan, plan.connections, span);
         self.turns.run(session, place, &plan)

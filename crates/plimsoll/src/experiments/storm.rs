@@ -21,7 +21,7 @@ use super::controller::{Driven, Speed};
 use super::hold::LAB_WAIT;
 use super::holders::Holders;
 use super::tipping::Pass;
-use super::{LabExperiment, tipping};
+use super::{RunsInLab, tipping};
 use crate::causes::Readings;
 use crate::exit::Stop;
 use crate::plan::load::LoadJob;
@@ -34,7 +34,7 @@ use crate::survey::Room;
 mod remedies;
 mod seconds;
 
-use seconds::{Seconds, StormSeconds};
+use seconds::{StormRecorder, StormSeconds};
 
 /// A laboratory's server has room for this many times the connections: a server may count those that were cut until it
 /// has noticed.
@@ -109,7 +109,7 @@ impl StormExperiment {
     }
 }
 
-impl LabExperiment for StormExperiment {
+impl RunsInLab for StormExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         LabPlan {
             connections: self.job.load.plan.connections * LAB_ROOM,
@@ -198,7 +198,7 @@ fn find(
     session: &Session<'_>,
 ) -> Result<Found, Stop> {
     let server = session.server();
-    let seconds = RefCell::new(Seconds::default());
+    let seconds = RefCell::new(StormRecorder::default());
     let over_tls = job.load.plan.destinations.iter().any(|one| one.tls.is_some());
     let failed = || server.statistics().filter(|_| over_tls)?.failed_handshakes();
     let emit = |event: Event| {

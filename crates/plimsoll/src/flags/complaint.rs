@@ -57,13 +57,13 @@ const OF_OTHERS: &[(&str, &str, &str)] = &[
 ];
 
 /// The command that was typed: `find` and, where it has experiments, one of them.
-struct Typed<'a> {
+struct TypedCommand<'a> {
     command: Option<&'a clap::Command>,
     experiment: Option<&'a clap::Command>,
     args: &'a [OsString],
 }
 
-impl<'a> Typed<'a> {
+impl<'a> TypedCommand<'a> {
     fn new(args: &'a [OsString], parser: &'a clap::Command) -> Self {
         let at = |index: usize| args.get(index).and_then(|word| word.to_str());
         let command = at(1).and_then(|name| parser.find_subcommand(name));
@@ -160,7 +160,7 @@ pub(super) fn listed(mut names: Vec<String>) -> String {
 
 /// The line for `error`, which `parser` gave on `args`.
 pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Command) -> String {
-    let typed = Typed::new(args, parser);
+    let typed = TypedCommand::new(args, parser);
     let has_experiments = typed.command.is_some_and(clap::Command::has_subcommands);
     if has_experiments && typed.experiment.is_none() {
         return no_experiment(error, &typed);
@@ -197,7 +197,7 @@ pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Co
 }
 
 /// `find` or `lab` without an experiment that there is.
-fn no_experiment(error: &clap::Error, typed: &Typed<'_>) -> String {
+fn no_experiment(error: &clap::Error, typed: &TypedCommand<'_>) -> String {
     const EXAMPLE: &str = "for example: plimsoll find rate http://127.0.0.1:8080/";
     let unknown = text(error, ContextKind::InvalidSubcommand);
     match (typed.name(), typed.url(), unknown, typed.later_experiment()) {
@@ -252,7 +252,7 @@ fn unknown_command(error: &clap::Error) -> String {
     format!("unknown command {typed:?}; {fix}")
 }
 
-fn unknown_argument(error: &clap::Error, typed: &Typed<'_>) -> String {
+fn unknown_argument(error: &clap::Error, typed: &TypedCommand<'_>) -> String {
     let flag = text(error, ContextKind::InvalidArg).unwrap_or_default();
     if !flag.starts_with('-') {
         if typed.follows(&flag, "-q") {
@@ -304,7 +304,7 @@ fn bad_value(error: &clap::Error) -> String {
 }
 
 /// A value that one of our own parsers refused.
-fn refused_value(error: &clap::Error, typed: &Typed<'_>) -> String {
+fn refused_value(error: &clap::Error, typed: &TypedCommand<'_>) -> String {
     let flag = argument(error);
     let value = text(error, ContextKind::InvalidValue).unwrap_or_default();
     if let Some(fix) = foreign::meaning(&flag, &value).filter(|_| typed.is_client()) {

@@ -10,7 +10,7 @@ use super::programs::SutFlags;
 use super::rfc9411::Rfc9411Flags;
 use super::script::ScriptFlags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
-use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags, WatchFlags};
+use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags, ServerWatchFlags};
 use super::storm::{RemoteFlags, StormFlags};
 use super::sweep::SweepFlags;
 use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, backends};
@@ -118,19 +118,19 @@ Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was 
 pub(crate) enum FindExperiment {
     /// Find the highest rate of requests that meets the SLO
     #[command(allow_negative_numbers = true, after_help = FIND_RATE)]
-    Rate(ServerExperiment<With<RateFlags, ConfirmFlags>>),
+    Rate(ServerExperiment<ExtendedFlags<RateFlags, ConfirmFlags>>),
     /// Find the highest rate of MQTT deliveries that meets the SLO
     #[command(allow_negative_numbers = true, after_help = FIND_DELIVERIES)]
     Deliveries(ServerExperiment<RateFlags>),
     /// Find the highest rate of new TLS connections that meets the SLO
     #[command(allow_negative_numbers = true, after_help = FIND_HANDSHAKES)]
-    Handshakes(ServerExperiment<With<HandshakesFlags, ConfirmFlags>, ScriptFlags>),
+    Handshakes(ServerExperiment<ExtendedFlags<HandshakesFlags, ConfirmFlags>, ScriptFlags>),
     /// Find how many connections the server can hold at once
     #[command(allow_negative_numbers = true, after_help = FIND_CONNECTIONS)]
     Connections(ServerExperiment<ConnectionsFlags>),
     /// Find the largest storm of reconnecting clients that the server survives
     #[command(allow_negative_numbers = true, after_help = FIND_STORM)]
-    Storm(ServerExperiment<With<StormFlags, RemoteFlags>>),
+    Storm(ServerExperiment<ExtendedFlags<StormFlags, RemoteFlags>>),
     /// Run one test case of RFC 9411 (benchmarking of network security devices)
     #[command(allow_negative_numbers = true, after_help = FIND_RFC9411)]
     Rfc9411(ServerExperiment<Rfc9411Flags>),
@@ -142,7 +142,7 @@ pub(crate) struct ServerExperiment<K: Args, R: Args = RequestFlags> {
     #[command(flatten)]
     pub(crate) kind: K,
     #[command(flatten)]
-    pub(crate) watch: WatchFlags,
+    pub(crate) watch: ServerWatchFlags,
     #[command(flatten)]
     pub(crate) server: ServerFlags,
     #[command(flatten)]
@@ -153,7 +153,7 @@ pub(crate) struct ServerExperiment<K: Args, R: Args = RequestFlags> {
 
 /// Flags of a kind of experiment, and further ones that only some commands have.
 #[derive(Args, Clone, Debug, PartialEq)]
-pub(crate) struct With<K: Args, M: Args> {
+pub(crate) struct ExtendedFlags<K: Args, M: Args> {
     #[command(flatten)]
     pub(crate) flags: K,
     #[command(flatten)]
@@ -162,7 +162,7 @@ pub(crate) struct With<K: Args, M: Args> {
 
 impl FindExperiment {
     /// Returns the flags that every experiment has.
-    pub(crate) fn common(&self) -> (&WatchFlags, &ServerFlags, &OutputFlags) {
+    pub(crate) fn common(&self) -> (&ServerWatchFlags, &ServerFlags, &OutputFlags) {
         match self {
             Self::Rate(ServerExperiment { watch, server, output, .. })
             | Self::Deliveries(ServerExperiment { watch, server, output, .. })
@@ -201,13 +201,13 @@ impl LabCommand {
 pub(crate) enum LabExperiment {
     /// Find the highest rate of requests that meets the SLO (the default)
     #[command(allow_negative_numbers = true, after_help = LAB_RATE)]
-    Rate(LabFlags<With<RateFlags, LabSearchFlags>>),
+    Rate(LabFlags<ExtendedFlags<RateFlags, LabSearchFlags>>),
     /// Find the highest rate of new TLS connections that meets the SLO
     #[command(allow_negative_numbers = true, after_help = LAB_HANDSHAKES)]
-    Handshakes(LabFlags<With<HandshakesFlags, LabSearchFlags>, ()>),
+    Handshakes(LabFlags<ExtendedFlags<HandshakesFlags, LabSearchFlags>, ()>),
     /// Find how many connections the server can hold at once
     #[command(allow_negative_numbers = true, after_help = LAB_CONNECTIONS)]
-    Connections(LabFlags<With<ConnectionsFlags, FreshFlags>>),
+    Connections(LabFlags<ExtendedFlags<ConnectionsFlags, FreshFlags>>),
     /// Find the largest storm of reconnecting clients that the server survives
     #[command(allow_negative_numbers = true, after_help = LAB_STORM)]
     Storm(LabFlags<StormFlags>),

@@ -7,7 +7,7 @@ use plimsoll_model::{Nanos, Rate};
 
 use super::shared::{
     ClientFlags, EventFlags, HandshakeFlags, OutputFlags, PoolFlags, RequestFlags, ResumeFlags,
-    ServerFlags, WatchFlags,
+    ServerFlags, ServerWatchFlags,
 };
 use super::values::{
     ArrivalsFlag, OutputFile, RampTo, output_file, positive_count, positive_duration, seed, stage,
@@ -48,7 +48,7 @@ pub(crate) struct LoadFlags {
     pub(crate) client: ClientFlags,
 
     #[command(flatten)]
-    pub(crate) watch: WatchFlags,
+    pub(crate) watch: ServerWatchFlags,
 
     #[command(flatten)]
     pub(crate) server: ServerFlags,

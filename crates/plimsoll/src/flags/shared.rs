@@ -275,7 +275,7 @@ pub(crate) struct EventFlags {
 /// Flags of what is observed of the server beside the load.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Watch")]
-pub(crate) struct WatchFlags {
+pub(crate) struct ServerWatchFlags {
     /// Observe the server: pid:N, backend:N, haproxy:SOCKET or nginx:URL; repeatable
     ///
     /// pid is a process of it on this host, backend one behind it. haproxy and nginx read its own request counters and

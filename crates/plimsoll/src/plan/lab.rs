@@ -21,7 +21,7 @@ use crate::flags::values::{BrokerFlag, IsolateFlag, ProtocolFlag};
 /// Bytes that `--protocol tcp` sends, and expects back, if no flag gives them.
 const ECHO_BYTES_DEFAULT: u64 = 64;
 
-impl Far {
+impl RemoteLab {
     /// Which host runs what.
     pub(crate) fn name(&self) -> String {
         let names: Vec<HostName> = self.hosts.hosts.iter().map(|host| host.name.clone()).collect();
@@ -39,12 +39,12 @@ pub(crate) struct Hosts {
     /// The laboratory; the program under test is installed.
     pub(crate) plan: LabPlan,
     /// Other machines that server and backends are on.
-    pub(crate) far: Option<Far>,
+    pub(crate) far: Option<RemoteLab>,
 }
 
 /// Server and backends on other machines.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Far {
+pub(crate) struct RemoteLab {
     /// The server's first.
     pub(crate) hosts: LoadHosts,
     /// Listening address of the server.
@@ -96,7 +96,7 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs) -> Result<Hosts> {
 }
 
 /// The machines that the flags name for server and backends.
-fn far(flags: &HostFlags, inputs: &Inputs) -> Result<Option<Far>> {
+fn far(flags: &HostFlags, inputs: &Inputs) -> Result<Option<RemoteLab>> {
     let machines = &flags.machines;
     let Some(sut) = &machines.sut_host else { return Ok(None) };
     let program = flags.server.programs.first();
@@ -121,7 +121,7 @@ fn far(flags: &HostFlags, inputs: &Inputs) -> Result<Option<Far>> {
             SocketAddr::new(ip, SUT_PORT)
         }
     };
-    Ok(Some(Far { hosts, listen }))
+    Ok(Some(RemoteLab { hosts, listen }))
 }
 
 /// Refuses other machines where they are not possible.

@@ -19,7 +19,7 @@ use crate::flags::values::{InputFile, Resolved, TargetFormat};
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
 
 /// The servers of all targets, without repetition.
-pub(super) struct Servers {
+pub(super) struct TargetServers {
     /// One per scheme, host and port.
     pub(super) destinations: Vec<Endpoint>,
     /// For each target its server, as an index into `destinations`.
@@ -156,7 +156,11 @@ fn add_headers(target: &mut Target, headers: &[(String, String)]) {
 }
 
 /// Resolves the servers of `targets`, as far as `flags` do not name their addresses, or a Unix socket for all of them.
-pub(super) fn servers(targets: &[Target], flags: &ServerFlags, inputs: &Inputs) -> Result<Servers> {
+pub(super) fn servers(
+    targets: &[Target],
+    flags: &ServerFlags,
+    inputs: &Inputs,
+) -> Result<TargetServers> {
     let is_used = |one: &Resolved| targets.iter().any(|target| is_of(one, &target.url));
     if let Some(Resolved { host, port, .. }) = flags.resolve.iter().find(|one| !is_used(one)) {
         refuse!("--resolve names {host}:{port}, which no URL has";
@@ -179,7 +183,7 @@ pub(super) fn servers(targets: &[Target], flags: &ServerFlags, inputs: &Inputs) 
         };
         target_destination.push(index);
     }
-    Ok(Servers { destinations, target_destination, refused })
+    Ok(TargetServers { destinations, target_destination, refused })
 }
 
 /// Reports whether `resolved` names the server of `url`.

@@ -46,7 +46,7 @@ mod observer;
 pub(crate) mod recorder;
 mod warnings;
 
-use observer::{FarReadings, Scene, peer_counts};
+use observer::{FarReadings, ObservationScope, peer_counts};
 
 pub(crate) use observer::{Observed, Observer};
 use recorder::{Clients, Recorders, cpus_of_run, record};
@@ -140,7 +140,7 @@ impl ExperimentResult {
 }
 
 /// The surroundings of an experiment.
-pub(crate) struct SetUp<'a> {
+pub(crate) struct SessionSetup<'a> {
     /// `load`, `find`, `lab hold`.
     pub(crate) command: &'static str,
     /// The server under test.
@@ -172,13 +172,13 @@ impl Ended {
 }
 
 /// Runs `experiment`, writes its report, and returns how the command ends.
-pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<()> {
+pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SessionSetup<'_>) -> Result<()> {
     measure(experiment, set_up)?.report()
 }
 
 /// Runs `experiment` without reporting it.
-pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<Ended> {
-    let SetUp { command, server, publisher, interrupts, mut notes } = set_up;
+pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SessionSetup<'_>) -> Result<Ended> {
+    let SessionSetup { command, server, publisher, interrupts, mut notes } = set_up;
     let search = experiment.search_head();
     let always_archive = experiment.always_archives() || server.backend_is_ours();
     let watched = server.statistics().and_then(|source| source.note());
@@ -230,7 +230,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         record(dir, server, clients(), &yardstick.totals())
     });
     let session = Session {
-        scene: Scene::of(job),
+        scene: ObservationScope::of(job),
         agents: RefCell::new(agents),
         run: RefCell::new(run),
         server: RefCell::new(server),
@@ -331,7 +331,7 @@ pub(crate) struct Session<'a> {
     /// The loss of an agent ends a load.
     stops_at_loss: bool,
     pub(crate) interrupts: &'a Interrupts,
-    scene: Scene,
+    scene: ObservationScope,
 }
 
 /// A load to run.

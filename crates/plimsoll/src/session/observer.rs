@@ -24,7 +24,7 @@ use plimsoll_probe::yardstick::Totals;
 use plimsoll_sys::affinity::usable_cpus;
 
 use self::host_use::{Carriers, HostReading, HostUse};
-use self::seconds::{Look, Seconds, View};
+use self::seconds::{Look, TrialSeconds, View};
 use crate::clock::now;
 use crate::kernel_files::{PROC, ROOT};
 use crate::plan::load::LoadJob;
@@ -40,7 +40,7 @@ const WARM_UP_S: u32 = 1;
 
 /// The observed parts, the same for every load of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
+pub(super) struct ObservationScope {
     /// CPUs that the generating threads may use.
     cpus: Vec<u32>,
     /// Every server has an address of this host.
@@ -51,7 +51,7 @@ pub(super) struct Scene {
     carriers: Carriers,
 }
 
-impl Scene {
+impl ObservationScope {
     /// Returns the scene of `job`.
     pub(super) fn of(job: &LoadJob) -> Self {
         let pinned = &job.plan.cpus;
@@ -218,7 +218,7 @@ impl Observed {
 
 /// Watches one load.
 pub(crate) struct Observer<'a> {
-    scene: &'a Scene,
+    scene: &'a ObservationScope,
     /// The load has one rate, so that its halves are alike.
     is_steady: bool,
     /// Reads threads and yardstick once a second.
@@ -229,7 +229,7 @@ pub(crate) struct Observer<'a> {
     first: Option<HostReading>,
     last: Option<HostReading>,
     looks: Looks,
-    seconds: Seconds,
+    seconds: TrialSeconds,
     halves: Option<Halves>,
     bad: BadSeconds,
 }
@@ -237,7 +237,7 @@ pub(crate) struct Observer<'a> {
 impl<'a> Observer<'a> {
     /// Watches `server`, as far as it is known, and this host by `yardstick`.
     pub(super) fn new(
-        scene: &'a Scene,
+        scene: &'a ObservationScope,
         is_steady: bool,
         server: &dyn WatchedServer,
         yardstick: Totals,
@@ -252,7 +252,7 @@ impl<'a> Observer<'a> {
             first: None,
             last: None,
             looks: Looks::default(),
-            seconds: Seconds::default(),
+            seconds: TrialSeconds::default(),
             halves: None,
             bad: BadSeconds::default(),
         }
@@ -449,7 +449,7 @@ mod tests {
     fn a_server_that_nobody_knows_may_use_every_cpu() {
         let scene = |cpus, both_ends_here| {
             let carriers = Carriers::All;
-            Scene { cpus, both_ends_here, is_elsewhere: false, carriers }
+            ObservationScope { cpus, both_ends_here, is_elsewhere: false, carriers }
         };
         assert_eq!(scene(vec![0], false).shared_cpus(&[]), None);
         assert_eq!(scene(vec![0, 1], true).shared_cpus(&[]), Some(1.0));

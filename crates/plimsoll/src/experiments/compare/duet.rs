@@ -11,7 +11,7 @@ use plimsoll_lab::{Placement, WatchedServer};
 use plimsoll_model::compare::Arm;
 use plimsoll_sys::affinity;
 
-use crate::experiments::in_turn::{End, Servers};
+use crate::experiments::in_turn::{ComparedServers, End};
 use crate::hosts::start_load_agents;
 use crate::plan::load::LoadJob;
 use crate::session::Session;
@@ -53,7 +53,7 @@ impl Duet {
     /// returns how all of them are moved while they are loaded.
     pub(super) fn place(
         &self,
-        servers: &Servers,
+        servers: &ComparedServers,
         arms: [Arm; 2],
         session: &Session<'_>,
     ) -> Result<Exchange, End> {

@@ -24,7 +24,7 @@ use plimsoll_report::terminal::render_round_line;
 use plimsoll_report::tui::Budget;
 
 use super::in_turn::block::figure;
-use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, block, saturating};
+use super::in_turn::{ComparedServers, End, FIRST, FinishedLoad, Side, Turns, block, saturating};
 use crate::exit::Result;
 use crate::plan::compare::CompareJob;
 use crate::plan::load::LoadJob;
@@ -78,7 +78,7 @@ impl CompareExperiment {
     }
 
     /// Both servers, for the session.
-    pub(crate) fn servers(&self) -> Servers {
+    pub(crate) fn servers(&self) -> ComparedServers {
         self.turns.servers.clone()
     }
 
@@ -297,7 +297,7 @@ impl CompareExperiment {
         session: &Session<'_>,
         first: Arm,
         load: impl Fn(&LoadPlan) -> LoadPlan,
-    ) -> Result<[Load; 2], End> {
+    ) -> Result<[FinishedLoad; 2], End> {
         let Some(duet) = &mut self.duet else {
             return Err(End::Unmeasured("not a duet; report this as a bug".to_owned()));
         };

@@ -10,7 +10,7 @@ use plimsoll_model::confirmation::Intervention;
 use plimsoll_probe::host::cpus_allowed;
 
 use super::{Change, PlannedChange};
-use crate::experiments::in_turn::{CpuUse, Load};
+use crate::experiments::in_turn::{CpuUse, FinishedLoad};
 use crate::kernel_files::PROC;
 
 const NO_LIMIT: &str = "the server has no such limit";
@@ -21,7 +21,7 @@ const LEFT_MIN: f64 = 0.6;
 /// `seen` used; else why none is.
 pub(super) fn first_possible(
     finding: &Finding,
-    seen: &Load,
+    seen: &FinishedLoad,
     server: &dyn WatchedServer,
 ) -> Result<PlannedChange, String> {
     let mut why = None;
@@ -41,7 +41,7 @@ pub(super) fn first_possible(
 fn plan(
     intervention: Intervention,
     finding: &Finding,
-    seen: &Load,
+    seen: &FinishedLoad,
     server: &dyn WatchedServer,
 ) -> Result<PlannedChange, LabError> {
     match intervention {
@@ -103,7 +103,7 @@ fn of_server(
 
 fn server_quota(
     finding: &Finding,
-    seen: &Load,
+    seen: &FinishedLoad,
     server: &dyn WatchedServer,
 ) -> Result<PlannedChange, LabError> {
     let pids = server.pids();
@@ -132,7 +132,7 @@ fn quota(
 }
 
 /// The hot thread does its part of the work; the others go on.
-fn thread_quota(seen: &Load) -> Result<PlannedChange, LabError> {
+fn thread_quota(seen: &FinishedLoad) -> Result<PlannedChange, LabError> {
     let (Some((pid, thread, used)), Some(all)) = (seen.busiest, seen.server_cpu()) else {
         return Err(not("the CPU of the server's threads cannot be read"));
     };

@@ -21,7 +21,7 @@ use plimsoll_report::terminal::{
     render_confirmation_pair, render_confirmation_plan, render_remedy_plan,
 };
 
-use super::in_turn::{Load, run_load, saturating};
+use super::in_turn::{FinishedLoad, run_load, saturating};
 use crate::exit::Result;
 use crate::plan::search::CauseTest;
 use crate::session::Session;
@@ -97,14 +97,14 @@ pub(super) fn run(
 }
 
 /// A change of the server that lasts until this is dropped, or that could not be made.
-pub(super) struct Raised {
+pub(super) struct TemporaryChange {
     /// Held for its drop.
     pub(super) lever: Option<Lever>,
     /// The facts before the search; its `why` if there is to be none.
     pub(super) remedied: Remedied,
 }
 
-impl Raised {
+impl TemporaryChange {
     fn make(intervention: Intervention, planned: Result<PlannedChange, LabError>) -> Self {
         let mut remedied = Remedied::new(intervention, 0.0, 0.0);
         let set = planned.and_then(|planned| {
@@ -124,7 +124,7 @@ impl Raised {
 
 /// Raises the limit that the tests of `finding` have confirmed; `tip` is the middle of its tipping point, per second. `None`
 /// where nothing was confirmed by a change of the server.
-pub(super) fn raise(finding: &Finding, tip: f64, session: &Session<'_>) -> Option<Raised> {
+pub(super) fn raise(finding: &Finding, tip: f64, session: &Session<'_>) -> Option<TemporaryChange> {
     let by = finding.confirmations.first().filter(|_| finding.grade == Grade::Confirmed)?;
     let mut raised = raise_limit(by.intervention?, session);
     let remedied = &mut raised.remedied;
@@ -139,14 +139,14 @@ pub(super) fn raise(finding: &Finding, tip: f64, session: &Session<'_>) -> Optio
 }
 
 /// Doubles a limit of the running server.
-pub(super) fn raise_limit(intervention: Intervention, session: &Session<'_>) -> Raised {
-    Raised::make(intervention, levers::raised(intervention, &**session.server()))
+pub(super) fn raise_limit(intervention: Intervention, session: &Session<'_>) -> TemporaryChange {
+    TemporaryChange::make(intervention, levers::raised(intervention, &**session.server()))
 }
 
 /// Limits the new connections of a server that has no such limit.
-pub(super) fn limit_connections(per_s: u64, session: &Session<'_>) -> Raised {
+pub(super) fn limit_connections(per_s: u64, session: &Session<'_>) -> TemporaryChange {
     let planned = levers::limited(per_s, &**session.server());
-    Raised::make(Intervention::SessionRate, planned)
+    TemporaryChange::make(Intervention::SessionRate, planned)
 }
 
 /// Returns the grade of a cause after its tests: all that are `possible` confirm it together, and at least one does.
@@ -193,7 +193,11 @@ impl Test<'_, '_> {
 
     /// Measures the CPU time that a quota leaves the work, and corrects the quota until that is what was planned; `seen`
     /// is the load without it. A change of another kind stays as it is.
-    fn calibrated(&mut self, mut planned: PlannedChange, seen: &Load) -> Result<PlannedChange> {
+    fn calibrated(
+        &mut self,
+        mut planned: PlannedChange,
+        seen: &FinishedLoad,
+    ) -> Result<PlannedChange> {
         let intervention = planned.intervention;
         let Some(before) = cpu_used(intervention, seen).filter(|used| *used > 0.0) else {
             return Ok(planned);
@@ -270,7 +274,12 @@ impl Test<'_, '_> {
     }
 
     /// The pairs of one change; `seen` is the load without any step.
-    fn pairs(&mut self, planned: PlannedChange, seen: &Load, began: Nanos) -> Result<Confirmation> {
+    fn pairs(
+        &mut self,
+        planned: PlannedChange,
+        seen: &FinishedLoad,
+        began: Nanos,
+    ) -> Result<Confirmation> {
         let PlannedChange { mut change, intervention, from, to, left_ratio, predicted_ratio } =
             planned;
         let mut confirmation = Confirmation {
@@ -366,7 +375,7 @@ impl Test<'_, '_> {
     }
 
     /// A load that saturates: `plan`, or the usual one.
-    fn load(&mut self, plan: Option<&LoadPlan>) -> Result<Load> {
+    fn load(&mut self, plan: Option<&LoadPlan>) -> Result<FinishedLoad> {
         self.loads += 1;
         let plan = plan.unwrap_or(self.plan);
         let mut plan = saturating(plan, plan.connections, LOAD);
@@ -375,7 +384,7 @@ impl Test<'_, '_> {
     }
 
     /// Runs a load that nothing has invalidated; none if the run ends.
-    fn usable_load(&mut self, plan: Option<&LoadPlan>) -> Result<Option<Load>> {
+    fn usable_load(&mut self, plan: Option<&LoadPlan>) -> Result<Option<FinishedLoad>> {
         let load = self.load(plan)?;
         let is_usable = load.invalid.is_none() && load.usual_goodput > 0.0 && !load.interrupted;
         Ok(Some(load).filter(|_| is_usable))
@@ -383,7 +392,7 @@ impl Test<'_, '_> {
 }
 
 /// The CPU time per second of the threads that a quota is for; `None` for other changes.
-fn cpu_used(intervention: Intervention, load: &Load) -> Option<f64> {
+fn cpu_used(intervention: Intervention, load: &FinishedLoad) -> Option<f64> {
     match intervention {
         Intervention::ServerCpuQuota => load.server_cpu().map(|used| used.ran),
         Intervention::BackendCpuQuota => load.backends.map(|used| used.ran),

@@ -101,7 +101,7 @@ impl World {
         let (server, counted) = (Vec::new, RefCell::new(Tally::default()));
         let (clock, pause) = (Cell::new(self.now), self.pause);
         let is_paused = || pause.is_some_and(|(from, to)| from <= clock.get() && clock.get() < to);
-        let around = Surroundings {
+        let context = HoldContext {
             kept: &Kept::new,
             read: &read,
             server: &server,
@@ -111,7 +111,7 @@ impl World {
         };
         let speed = Speed { connections_per_s: 2_000.0, sweep_per_s: 10_000.0, ..Speed::default() };
         let mut controller =
-            ProcedureController::new(Staircase::new(settings), BOUNDS, speed, around);
+            ProcedureController::new(Staircase::new(settings), BOUNDS, speed, context);
         let mut orders = Vec::new();
         for _ in 0..10_000 {
             let view = HoldView {

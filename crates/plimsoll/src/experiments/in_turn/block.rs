@@ -9,7 +9,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::{Histogram, Nanos, Rate};
 use plimsoll_probe::threads::RunTimes;
 
-use super::{Load, Turns, saturating};
+use super::{FinishedLoad, Turns, saturating};
 use crate::session::Session;
 
 impl Turns {
@@ -85,8 +85,8 @@ pub(in crate::experiments) fn full(plan: &LoadPlan, load: &BlockLoad) -> LoadPla
 /// Adds what loads say that are not the user's: one that saturates, after one below saturation if there was one.
 pub(in crate::experiments) fn add_loads(
     block: &mut BlockSummary,
-    below: Option<&Load>,
-    full: &Load,
+    below: Option<&FinishedLoad>,
+    full: &FinishedLoad,
 ) {
     if let Some(below) = below {
         add_latency(block, &below.tally.spans.corrected);
@@ -104,7 +104,7 @@ fn add_latency(block: &mut BlockSummary, corrected: &Histogram) {
 }
 
 /// Adds what the server's threads did in all of a block's loads.
-fn add_server(block: &mut BlockSummary, loads: &[&Load]) {
+fn add_server(block: &mut BlockSummary, loads: &[&FinishedLoad]) {
     let times: Option<Vec<RunTimes>> = loads.iter().map(|load| load.server).collect();
     let ok: u64 = loads.iter().map(|load| load.tally.ok).sum();
     let Some(times) = times.filter(|_| ok > 0) else { return };
@@ -118,8 +118,8 @@ fn add_server(block: &mut BlockSummary, loads: &[&Load]) {
 }
 
 /// Adds how fast the host was in loads that ran alone, by their lengths.
-pub(in crate::experiments) fn add_host_speed(block: &mut BlockSummary, loads: &[&Load]) {
-    let weigh = |load: &&Load| {
+pub(in crate::experiments) fn add_host_speed(block: &mut BlockSummary, loads: &[&FinishedLoad]) {
+    let weigh = |load: &&FinishedLoad| {
         let window = load.window.as_secs_f64();
         Some((load.yardstick?.as_secs_f64() * window, window))
     };
@@ -132,14 +132,18 @@ pub(in crate::experiments) fn add_host_speed(block: &mut BlockSummary, loads: &[
 }
 
 /// Adds what any load says.
-fn add_load(block: &mut BlockSummary, load: &Load) {
+fn add_load(block: &mut BlockSummary, load: &FinishedLoad) {
     block.sut_busiest_thread = load.sut_busiest_thread;
     block.generator_busiest_thread = load.tally.generator.busiest_thread;
     block.invalid = block.invalid.take().or_else(|| load.invalid.clone());
 }
 
 /// Adds what the user's own load says.
-pub(in crate::experiments) fn add_own_load(block: &mut BlockSummary, load: &Load, open: bool) {
+pub(in crate::experiments) fn add_own_load(
+    block: &mut BlockSummary,
+    load: &FinishedLoad,
+    open: bool,
+) {
     add_load(block, load);
     if open {
         add_latency(block, &load.tally.spans.corrected);

@@ -26,7 +26,7 @@ use crate::session::{ExperimentResult, Measurement, Observed, Session, run_besid
 pub(super) mod block;
 mod servers;
 
-pub(crate) use servers::{Servers, SideServer};
+pub(crate) use servers::{ComparedServers, SideServer};
 
 /// A first load of each server, which opens its pool and warms it up.
 pub(super) const FIRST: Nanos = Nanos::from_secs(2);
@@ -48,7 +48,7 @@ impl From<Stop> for End {
 }
 
 /// A load that is over.
-pub(super) struct Load {
+pub(super) struct FinishedLoad {
     pub(super) tally: Tally,
     pub(super) window: Nanos,
     pub(super) interrupted: bool,
@@ -86,7 +86,7 @@ impl CpuUse {
     }
 }
 
-impl Load {
+impl FinishedLoad {
     /// The load by `plan` that has ended.
     fn of(plan: &LoadPlan, observed: Observed) -> Self {
         let Observed { outcome, sut_busiest_thread, observations, seconds, server } = observed;
@@ -139,7 +139,7 @@ pub(crate) struct Side {
 /// Servers that take turns: their loads so far, and what ended them.
 pub(super) struct Turns {
     pub(super) job: TurnsJob,
-    pub(super) servers: Servers,
+    pub(super) servers: ComparedServers,
     names: Vec<String>,
     /// The load of each server, by its place.
     pub(super) loads: Vec<LoadJob>,
@@ -169,7 +169,7 @@ impl Turns {
         }
         Self {
             job,
-            servers: Servers::new(servers),
+            servers: ComparedServers::new(servers),
             names,
             loads,
             blocks: Vec::new(),
@@ -196,7 +196,7 @@ impl Turns {
         session: &Session<'_>,
         place: usize,
         plan: &LoadPlan,
-    ) -> Result<Load, End> {
+    ) -> Result<FinishedLoad, End> {
         if session.is_interrupted() {
             return Err(End::Interrupted);
         }
@@ -213,7 +213,7 @@ impl Turns {
         [first, second]: [(usize, &LoadPlan); 2],
         agents: &mut LoadAgents,
         meanwhile: &(dyn Fn(&Receiver<()>) + Sync),
-    ) -> Result<[Load; 2], End> {
+    ) -> Result<[FinishedLoad; 2], End> {
         if session.is_interrupted() {
             return Err(End::Interrupted);
         }
@@ -235,11 +235,16 @@ impl Turns {
             (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         let one = self.take_in(session, first.0, one?)?;
-        Ok([one, self.take_in(session, second.0, Load::of(second.1, other?))?])
+        Ok([one, self.take_in(session, second.0, FinishedLoad::of(second.1, other?))?])
     }
 
     /// Adds a load that is over to those before.
-    fn take_in(&mut self, session: &Session<'_>, place: usize, load: Load) -> Result<Load, End> {
+    fn take_in(
+        &mut self,
+        session: &Session<'_>,
+        place: usize,
+        load: FinishedLoad,
+    ) -> Result<FinishedLoad, End> {
         self.tally.merge_following(&load.tally);
         self.window = self.window + load.window;
         if load.interrupted {
@@ -310,9 +315,9 @@ impl Turns {
 }
 
 /// Runs `plan`, a load of any kind.
-pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load> {
+pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<FinishedLoad> {
     let of = Measurement { plan, trial: None, is_steady: false, is_alone: false, deliveries: None };
-    session.run_load(&of, &mut |_| {}).map(|observed| Load::of(plan, observed))
+    session.run_load(&of, &mut |_| {}).map(|observed| FinishedLoad::of(plan, observed))
 }
 
 /// `None` if the yardstick did not run on the server's CPUs.
@@ -343,7 +348,7 @@ pub(super) fn saturating(plan: &LoadPlan, connections: u64, duration: Nanos) -> 
 
 /// A load that can be compared, or one that invalidates its round: a busy host may send nothing for a second or two, which is not
 /// the server's fault. An error where the server answers nothing.
-fn with_answers(name: &str, mut load: Load) -> Result<Load, String> {
+fn with_answers(name: &str, mut load: FinishedLoad) -> Result<FinishedLoad, String> {
     let Tally { ok, scheduled, unsent, .. } = load.tally;
     if ok == 0 && unsent == scheduled {
         load.invalid.get_or_insert_with(|| "nothing was sent: no CPU for it".to_owned());
@@ -366,10 +371,10 @@ mod tests {
 
     use super::*;
 
-    fn load(ok: u64, refused: u64, unsent: u64) -> Load {
+    fn load(ok: u64, refused: u64, unsent: u64) -> FinishedLoad {
         let mut tally = Tally { scheduled: ok + refused + unsent, ok, unsent, ..Tally::default() };
         tally.failures.operations.add(ErrorClass::ConnectRefused, refused);
-        Load {
+        FinishedLoad {
             yardstick: None,
             tally,
             window: Nanos::from_secs(1),

@@ -36,14 +36,14 @@ impl SideServer {
 
 /// All servers, for a session that watches the one that is loaded.
 #[derive(Clone)]
-pub(crate) struct Servers {
+pub(crate) struct ComparedServers {
     /// Each with its name.
     sides: Rc<RefCell<Vec<(String, SideServer)>>>,
     /// The place of the one that is loaded.
     loaded: Rc<Cell<usize>>,
 }
 
-impl Servers {
+impl ComparedServers {
     /// The first is loaded first.
     pub(in crate::experiments) fn new(sides: Vec<(String, SideServer)>) -> Self {
         Self { sides: Rc::new(RefCell::new(sides)), loaded: Rc::default() }
@@ -73,7 +73,7 @@ impl Servers {
     }
 }
 
-impl WatchedServer for Servers {
+impl WatchedServer for ComparedServers {
     fn pids(&self) -> Vec<u32> {
         self.of_loaded(|server| server.pids())
     }

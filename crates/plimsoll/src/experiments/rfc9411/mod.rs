@@ -24,7 +24,7 @@ use super::hold::LAB_WAIT;
 use super::holders::Holders;
 use super::laboratory::pin_clients;
 use super::reference::{NullResponder, Reference};
-use super::{LabExperiment, tipping};
+use super::{RunsInLab, tipping};
 use crate::exit::Result;
 use crate::hosts::archived_host;
 use crate::plan::load::LoadJob;
@@ -60,7 +60,7 @@ impl CaseExperiment {
     }
 }
 
-impl LabExperiment for CaseExperiment {
+impl RunsInLab for CaseExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         LabPlan {
             connections: self.job.load.plan.connections,

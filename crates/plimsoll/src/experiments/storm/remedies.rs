@@ -11,7 +11,7 @@ use plimsoll_report::terminal::render_remedy_plan;
 use super::{Found, StormExperiment, find};
 use crate::exit::Stop;
 use crate::experiments::confirm;
-use crate::experiments::confirm::Raised;
+use crate::experiments::confirm::TemporaryChange;
 use crate::experiments::tipping::Pass;
 use crate::plan::storm::StormJob;
 use crate::session::Session;
@@ -50,7 +50,8 @@ pub(super) fn try_each(
             break;
         }
         let mut job = experiment.job.clone();
-        let Raised { mut remedied, lever } = change(*intervention, &mut job, found, session)?;
+        let TemporaryChange { mut remedied, lever } =
+            change(*intervention, &mut job, found, session)?;
         // Handshakes that were cut short do not show what the server can do.
         if is_over() {
             break;
@@ -82,7 +83,7 @@ fn change(
     job: &mut StormJob,
     found: &Found,
     session: &Session<'_>,
-) -> Result<Raised, Stop> {
+) -> Result<TemporaryChange, Stop> {
     Ok(match (intervention, served_per_s(found)) {
         (Intervention::Resumption, _) => {
             let ratio = &mut job.load.plan.tls.resume_ratio;
@@ -91,7 +92,7 @@ fn change(
             if handshakes(&job.load.plan, PROBES_RESUMED, session)?.resumed == 0 {
                 remedied.why = Some("the server resumes no session".to_owned());
             }
-            Raised { remedied, lever: None }
+            TemporaryChange { remedied, lever: None }
         }
         (Intervention::CertificateKey, _) => {
             let shown = found.driven.load.tally.handshakes;
@@ -106,7 +107,7 @@ fn change(
             } else {
                 None
             };
-            Raised { remedied, lever: None }
+            TemporaryChange { remedied, lever: None }
         }
         // Clients whose handshakes it begins are still there when it ends them.
         (Intervention::SessionRate, Some(per_s)) => confirm::limit_connections(per_s, session),

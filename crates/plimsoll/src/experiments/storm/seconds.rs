@@ -15,7 +15,7 @@ const SECOND: Nanos = Nanos::from_secs(1);
 
 /// The seconds of all storms, as they are counted.
 #[derive(Default)]
-pub(super) struct Seconds {
+pub(super) struct StormRecorder {
     is_storm: bool,
     /// CLOCK_MONOTONIC of second 0.
     epoch: Nanos,
@@ -34,7 +34,7 @@ pub(super) struct StormSeconds {
     pub(super) wasted: Option<u64>,
 }
 
-impl Seconds {
+impl StormRecorder {
     /// `failed` reads the server's count of TLS handshakes that failed.
     pub(super) fn handle_event(&mut self, event: &Event, failed: &dyn Fn() -> Option<u64>) {
         match event {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_second_of_a_storm_has_what_its_host_was_read_then() {
-        let mut seconds = Seconds::default();
+        let mut seconds = StormRecorder::default();
         let epoch = Nanos::from_secs(100);
         let mut handle = |event: &Event| seconds.handle_event(event, &|| None);
         handle(&Event::LoadStarted { trial: None, planned: None, epoch });

@@ -109,9 +109,9 @@ const SECONDS_MAX: usize = 300;
 
 /// The seconds so far.
 #[derive(Debug, Default)]
-pub(super) struct Seconds(Vec<TrialSecond>);
+pub(super) struct TrialSeconds(Vec<TrialSecond>);
 
-impl Seconds {
+impl TrialSeconds {
     /// Adds the next second of the load, between two looks.
     pub(super) fn add(&mut self, interval: &Interval, looks: Option<(&Look, &Look)>) {
         // A second in which nothing happened at any agent may be missing.
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn seconds_have_the_differences_of_looks() {
-        let mut seconds = Seconds::default();
+        let mut seconds = TrialSeconds::default();
         let looks = [look(0, [500, 900], 1), look(1_000, [700, 1_300], 3)];
         seconds.add(&second(0), Some((&looks[0], &looks[1])));
         // Too late, one is missing, and one more than the window has.
