@@ -1,4 +1,9 @@
-//! Controls of a server: the ways in which it can be disturbed while it is loaded, from any thread.
+//! Controls of a server: the disturbances that are possible while it is loaded, from any thread.
+//!
+//! [`Controls`] is a set of optional handles (supervisor, backends, HAProxy sockets, network, certificate), and its
+//! clones act on one server. A disturbance is one method, which fails with [`LabError::Event`] if the server has no
+//! handle for it. [`Ways`] lists the possible disturbances before the server is started. A restart locks the
+//! supervisor until the server accepts connections again. Start reading at [`Controls::reload`].
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};

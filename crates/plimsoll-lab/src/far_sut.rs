@@ -1,4 +1,9 @@
-//! SUT and backends on other machines.
+//! The SUT and its backends on other machines.
+//!
+//! `FarSut::start` connects to the agents, starts the backends on their hosts (or beside the SUT, with half of its
+//! CPUs), and sends the SUT's agent a `SutPlan`; a SUT is named by kind, never by path. Host 0 is the SUT's. The
+//! implementation of `WatchedServer` reads the status that the agents report: the loss of a host is a fault of the
+//! laboratory, the end of the server is not. Start reading at `FarSut::start`.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,9 @@
 //! An installed proxy that a configuration is written for.
+//!
+//! [`Installed::find`] locates the program, reads its version and refuses one that is foreign or older than the
+//! oldest version of the dialect. [`Installed::check`] lets the program check a configuration from a scratch
+//! directory, which is removed afterwards. The description of the proxy reports the capabilities of a build. Start
+//! reading at [`Installed::find`].
 
 use std::path::{Path, PathBuf};
 

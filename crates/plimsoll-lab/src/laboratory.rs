@@ -1,4 +1,9 @@
 //! The SUT and its backends, started and watched as one.
+//!
+//! [`Laboratory::start`] starts the backends first, because the configuration of the SUT names their addresses, then
+//! the SUT; with other machines in the plan it delegates to `FarSut`. The fields of [`Laboratory`] are dropped in the
+//! order SUT, backends, which ends everything. The implementation of `WatchedServer` forwards to the SUT and adds
+//! backends, isolated hosts and timers. Start reading at `Laboratory::start_here`.
 
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -1,4 +1,9 @@
 //! The parts of a laboratory, and the connections that it must be able to hold.
+//!
+//! [`LabPlan`] is filled from flags before anything starts; the other modules only read it. Sizes follow from
+//! `connections`: `processes` spreads them over processes that share a port if one cannot open enough descriptors,
+//! and `backend_ports` adds ports for tunnels, 12,000 connections each. [`LabPlan::ways`] lists which disturbances
+//! are possible. Start reading at the fields of [`LabPlan`].
 
 use std::path::PathBuf;
 

@@ -1,4 +1,8 @@
-//! Finding an installed program and running its checks: what installed programs have in common.
+//! Lookup and checks of installed programs: the functions that all descriptions share.
+//!
+//! `find` looks up a program in PATH and in the folders of daemons, or returns the path that the user named if it is
+//! executable. `run` waits for a program without input, `version` extracts a word from its output, and `alert`
+//! selects the one line of an error output that matters. All failures are a [`CheckError`]. Start reading at `find`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,9 @@
 //! The task of a proxy under test, independent of the program.
+//!
+//! `RunningSut` fills one [`ProxyPlan`], and the description of each program turns it into a configuration;
+//! `ProxyPlan::tuned` writes the one of `tune` instead. TLS, if used, ends at the proxy; backends are plain. All
+//! timeouts have one value in whole milliseconds, at most 2^31 - 1, because HAProxy counts them in 31 bits. Start
+//! reading at the fields of [`ProxyPlan`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

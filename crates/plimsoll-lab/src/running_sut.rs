@@ -1,4 +1,9 @@
-//! A running SUT: our own server, or an installed proxy under a supervisor, which always ends it.
+//! A running SUT on this host: our own server, or an installed program under a supervisor.
+//!
+//! `RunningSut::start` starts either; `start_proxy` prepares a scratch directory, certificate and [`ProxyPlan`], lets
+//! the description of the program write its configuration, and starts its processes in batches of 16. The supervisor
+//! ends them also if this process is killed. Every timeout of the proxy is 60 s longer than the longest wait, so that
+//! none fires during a measurement. Start reading at `RunningSut::start`; the rest implements `WatchedServer`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU32;

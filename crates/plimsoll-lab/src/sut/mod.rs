@@ -8,14 +8,13 @@ mod description;
 mod haproxy;
 mod nginx;
 pub(crate) mod own;
-mod proxy;
 mod subject;
 
 use plimsoll_model::SutKind;
 
 pub use description::Description;
+pub(crate) use description::{Prepared, Proxy, check_descriptors, several, write};
 pub(crate) use haproxy::levers::lever as haproxy_lever;
-pub(crate) use proxy::{Prepared, Proxy, check_descriptors, several, write};
 pub use subject::Sut;
 
 /// Returns the description of a kind of server.

@@ -1,4 +1,9 @@
-//! Limits of a running HAProxy that commands at its statistics socket change.
+//! Limits of a running HAProxy that commands at HAProxy's statistics socket change.
+//!
+//! `lever` dispatches on the intervention. Each function reads the current limit over the socket, asks the caller's
+//! `NewLimit` for the new value, and returns a `Lever` with the commands that set and restore it, plus both values.
+//! Nothing is changed before the lever is used. The `maxconn` that is changed is the lowest of process and frontends.
+//! A frontend's session rate has no command, so the limit of the process takes its place. Start reading at `lever`.
 
 use plimsoll_model::confirmation::Intervention;
 use plimsoll_model::host::{LimitKind, LimitUse};
