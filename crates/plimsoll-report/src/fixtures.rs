@@ -1,4 +1,9 @@
 //! Fixed, hand-made records for the tests of this crate; nothing here is measured.
+//!
+//! `tally` has the counts of a good load, `head` the head of its summary, and `trial` one judged trial; the other
+//! functions change fields of these. `all` lists runs with their trials for tests over all outputs. `golden` compares
+//! a text with its snapshot. `SECRET` is in the plan and must never be in any output. Start reading at `tally` and
+//! `load_good`.
 
 mod causes;
 mod compared;
@@ -30,8 +35,8 @@ use plimsoll_model::summary::{self, FindHead, FindSummary, Summary, SummaryHead}
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
 use plimsoll_model::trial::{
-    Check, CheckId, Confirmations, Judgement, Level, Measure, Outcome, Phase, Stopped,
-    TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Unit, Verdict,
+    Check, CheckId, Judgement, Level, Measure, Outcome, Phase, Stopped, TippingPoint,
+    TrialMeasurement, TrialRecord, TrialRequest, Unit, Verdict,
 };
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate, cliff};
 
@@ -710,28 +715,12 @@ pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {
         trial(4, Phase::Expand, 32_000, 5, Verdict::Invalid),
     ];
     let tip = TippingPoint {
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        disturbed: None,
-        outlook: None,
         outcome: Outcome::GeneratorLimited { why: "send-lag, generator-cpu".to_owned() },
         lower: Some(rate(16_000.0)),
-        upper: None,
-        conditional_throughput: None,
         trials: 2,
         invalid_trials: 2,
-        confirmed: None,
-        confirmations: Confirmations::default(),
-        noise: None,
-        confidence: None,
-        safe: None,
         run: Some(Nanos::from_secs(15)),
-        spread: None,
-        drift_per_min: None,
-        recovery: None,
-        notes: Vec::new(),
-        goals: Vec::new(),
+        ..TippingPoint::default()
     };
     (find_with(tip, &trials, Verdict::Invalid), trials)
 }
@@ -746,28 +735,11 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
     first.judgement.loss_ratio = tally.bad() as f64 / tally.scheduled as f64;
     let trials = vec![first];
     let tip = TippingPoint {
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        disturbed: None,
-        outlook: None,
         outcome: Outcome::FailsAtMinimum,
-        lower: None,
         upper: Some(rate(100.0)),
-        conditional_throughput: None,
         trials: 1,
-        invalid_trials: 0,
-        confirmed: None,
-        confirmations: Confirmations::default(),
-        noise: None,
-        confidence: None,
-        safe: None,
         run: Some(Nanos::from_secs(15)),
-        spread: None,
-        drift_per_min: None,
-        recovery: None,
-        notes: Vec::new(),
-        goals: Vec::new(),
+        ..TippingPoint::default()
     };
     (find_with(tip, &trials, Verdict::Bad), trials)
 }
@@ -793,28 +765,12 @@ pub(crate) fn find_refused() -> (Summary, Vec<TrialRecord>) {
 pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
     let trials: Vec<_> = trials().into_iter().take(4).collect();
     let tip = TippingPoint {
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        disturbed: None,
-        outlook: None,
         outcome: Outcome::Unfinished { why: Stopped::Interrupted },
         lower: Some(rate(16_000.0)),
         upper: Some(rate(32_000.0)),
-        conditional_throughput: None,
         trials: 4,
-        invalid_trials: 0,
-        confirmed: None,
-        confirmations: Confirmations::default(),
-        noise: None,
-        confidence: None,
-        safe: None,
         run: Some(Nanos::from_secs(15)),
-        spread: None,
-        drift_per_min: None,
-        recovery: None,
-        notes: Vec::new(),
-        goals: Vec::new(),
+        ..TippingPoint::default()
     };
     let mut summary = find_with(tip, &trials, Verdict::Invalid);
     summary.partial = true;

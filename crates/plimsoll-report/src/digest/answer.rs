@@ -19,7 +19,7 @@ pub(crate) struct Answer {
 /// The use of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Its lead is the word of the badge.
+    /// The badge of the run leads it.
     Verdict,
     /// It states what was found.
     Found,
