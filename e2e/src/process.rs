@@ -1,4 +1,9 @@
 //! Child processes that end with their handle, and the process table.
+//!
+//! A [`Guarded`] child leads a separate process group; its drop kills the whole group and collects the status, so
+//! that a failed test leaves nothing behind. [`Process`] is an entry of `/proc`: the start time identifies a process
+//! whose number was used again. [`descendants`] and [`with_environment`] find the processes that a test has to
+//! account for. Zombies are not listed. Start with [`Guarded`].
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,9 @@
 //! Anomalies of a server besides queueing: varying capacity, leaks, metastable failure, timers.
+//!
+//! The file has data only. [`Anomalies`] has one field per anomaly, and the default has none. [`crate::Fluid`] reads
+//! them: it derives the capacity of the server in each slice of a trial, and carries state such as a leak or a
+//! collapse from trial to trial. Instants are ages of the server, and shares are from 0 to 1. Start with
+//! [`Anomalies`].
 
 use plimsoll_model::Nanos;
 

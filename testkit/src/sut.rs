@@ -1,4 +1,9 @@
-//! A server as a queue: so many workers, a service time, a way to fail under overload.
+//! A server as a queue: workers, a service time, and a way to fail under overload.
+//!
+//! [`Sut`] describes the server; `Serving` is its state in one trial. `Serving::handle_request` takes arrivals in the
+//! order of time, gives each to the worker that is free first, and returns the end of the request and its fate at
+//! once: nothing waits in real time. [`Overload`] decides the fate of a request that finds too many in the server. A
+//! noise factor and a pause are drawn once per trial. Start with [`Sut`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,9 @@
 //! A server, a generator and a seed: runs trials and returns measurements.
+//!
+//! [`World::run`] makes the schedule that a real load would have and follows each operation through the generator
+//! (`Sending`) and the server (`Serving`); `Op` is the result. The operations are then counted: into a tally, by
+//! second, and by sample of 100 ms. An aborted trial counts only the events up to the cut. Times are nanoseconds
+//! since the epoch of the trial. Equal seeds give equal results. Start with [`World::run`].
 
 use std::sync::Arc;
 

@@ -1,4 +1,9 @@
 //! The programs that the end-to-end tests drive: found, or installed with apt-get.
+//!
+//! `PROGRAMS` is the table: a program (or alternatives, separated by `|`), or an absolute path of a file, with the
+//! Debian package that has it. [`run`] looks for each in PATH and the folders of daemons, and installs the packages
+//! of the missing ones as root or by sudo without a password; otherwise it fails with the command to type.
+//! [`require`] only reports. Other tasks use [`find`]. Start with [`run`].
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,9 @@
-//! Answers of the simulated backend, from the headers of requests. No I/O, no clock.
+//! Answers of the simulated backend, computed from request headers. No I/O, no clock.
+//!
+//! [`Pong`] implements [`Service`] for one worker: `handle_header` collects the headers `sleep`, `sleep-fixed`,
+//! `times`, `size` and `push` in [`Asked`], and `handle_request` turns them into one [`Answer`]. A malformed or
+//! excessive value is answered with status 400. A random sleep is drawn anew for each piece, up to the nanoseconds in
+//! the answer's token; the bit [`FIXED`] marks an exact sleep. Start reading at the implementation of [`Service`].
 
 use fastrand::Rng;
 

@@ -1,4 +1,9 @@
 //! The effects of disruptions on a load, from its seconds.
+//!
+//! [`DisruptedSeconds::handle_second`] reduces each second to its failures, losses, connections and p99. A second is
+//! disturbed by a failure, a loss or a p99 above the limit. Without a limit of the user it is twice the median p99 of
+//! the 10 s before, and at least 5 ms more. A disruption has ended after three calm seconds, and its effects reach at
+//! most to the next disruption. Start reading at [`DisruptedSeconds::effects`].
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
-//! From a hold to GOOD, BAD or INVALID: were all connections held, and did each one answer?
+//! The judgement of a hold: GOOD, BAD or INVALID, by the connections that were held and answered.
+//!
+//! [`judge_hold`] turns the counts of a hold ([`Held`]) into one [`Check`] per question: limits of this host,
+//! connections held, lost and answered, statuses, accounting, lateness and growth of memory. Most checks are one
+//! function of this file. A connection that the server lost counts even if another was opened in its place. Start
+//! reading at [`judge_hold`].
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::cycles::{Growth, GrowthLimit};

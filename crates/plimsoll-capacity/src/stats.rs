@@ -1,4 +1,9 @@
-//! Statistics that more than one judgement needs. All functions are pure; values are in any unit, results in the same.
+//! Statistics that more than one judgement needs. All functions are pure and take values in any unit.
+//!
+//! The functions are independent of each other: trends after Theil and Sen (`pair_slopes`, `slope_interval`),
+//! shares (`wilson`, `binomial_at_least`, `poisson_at_most`) and medians (`median_interval`). Callers meet
+//! the preconditions: `variance` needs two values, `slope_interval` one slope, `wilson` a positive `n`. Results
+//! are in the unit of the values or are probabilities. Start reading at `median_interval`.
 
 use std::f64::consts::TAU;
 

@@ -1,4 +1,9 @@
-//! Bytes between sockets and TLS sessions, the same for clients, the server and the timeout probe.
+//! Bytes between sockets and TLS sessions, for clients, the server and the timeout probe.
+//!
+//! A [`Pump`] has the buffers and expanded keys of one thread; a connection lends its parts for one call ([`Link`]).
+//! [`Pump::receive`] decrypts into a buffer that the caller returns by [`Pump::give_back`]. [`Pump::send`] encrypts
+//! and sends; bytes that the kernel does not take are stored in [`Unsent`] and leave first at the next call.
+//! Plaintext connections call [`send_plain`]. Start reading at [`Pump::send`].
 
 use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_sys::socket::Socket;

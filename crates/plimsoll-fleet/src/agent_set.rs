@@ -1,4 +1,10 @@
 //! Several agents of one kind: started together, read through one channel, ended together.
+//!
+//! [`AgentSet::start`] starts a [`Link`] per [`Launch`], at most six logins to other hosts at once, and checks the
+//! first message, the machine and the clock of each agent ([`Opening`]). All links feed one channel;
+//! [`AgentSet::poll_event`] yields events in the order of arrival, with the agent's index, and skips those of agents
+//! that were replaced or killed. Dropping the set ends its agents. Start reading at [`AgentSet::start`], then at
+//! [`AgentSet::poll_event`].
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;

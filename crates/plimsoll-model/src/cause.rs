@@ -1,4 +1,10 @@
 //! The limiting resource at the tipping point, and the evidence for it.
+//!
+//! [`Cause`] is the table of causes: name, part and remedy, and by [`Cause::interventions`] the changes that test
+//! each. `plimsoll-capacity` produces [`Finding`]s. One with a known cause names at least one resource that was ruled
+//! out, which [`Finding::new`] enforces, and has a [`Grade`]: `correlated` by counters, `predicted` by a computed
+//! limit, `confirmed` by a changed limit. [`Projected`] loads are in the unit of the search. Start reading at
+//! [`Finding`].
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,9 @@
-//! Hidden timers: what was found in a load, what a probe saw, and which are known beforehand.
+//! Hidden timers: those found in a load, those that a probe observed, and those known beforehand.
+//!
+//! A [`Cliff`] is a pile of durations at one value in a load. A [`ProbedTimer`] is a row of the timeout probe, whose
+//! connections stop at a chosen point ([`ProbeKind`]) and wait for the peer to act. Both are labelled with the
+//! nearest [`KnownTimer`] and given an [`Owner`]; `plimsoll-capacity` decides which. A [`Horizon`] states the longest
+//! timers that a run could observe. Start reading at [`Cliff`].
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,9 @@
-//! Comparing two configurations: what is compared, what each block and round gave, and the result.
+//! Comparison of two configurations: the figures, the blocks and rounds that were measured, and the result.
+//!
+//! Servers ([`Arm`]s) take turns in rounds; each turn is a block ([`BlockSummary`]). A round yields one ratio B/A of
+//! the [`Metric`], and the rounds yield a [`Difference`] with an interval and the noise of the figure;
+//! `plimsoll-capacity` computes it. Noise, thresholds and differences are relative. [`CompareSummary`] is the block
+//! `compare` of the summary's JSON. Start reading at [`CompareSummary`], then at [`BlockSummary::figure_of_round`].
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,10 @@
-//! A cause that was tested: what was changed, what that was predicted to do, and what it did.
+//! The test of a cause: the change that was made, the predicted effect and the observed one.
+//!
+//! An [`Intervention`] names a limit that is lowered, or a property of the load. A [`Confirmation`] records the
+//! prediction, fixed before the first pair, and [`ConfirmationPair`]s of a changed load and a sham that makes the
+//! steps without the change. The ratio of the two must match the prediction for [`ConfirmationResult::Confirmed`].
+//! [`Remedied`] is the opposite test: a limit is raised and the search repeated. Ratios are after over before. Start
+//! reading at [`Confirmation`].
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,9 @@
-//! Cycles of a hold: fill, hold, drain, settle, again; and what the server kept after each of them.
+//! Cycles of a hold (fill, hold, drain, settle, repeat), and the memory that the server retains after each.
+//!
+//! After each cycle a [`CycleReading`] stores one value per part of the server's use ([`KeptPart`]: processes, pools,
+//! files, …) in a map by name. `plimsoll-capacity` fits the [`Growth`] per cycle with a 90 % interval, over the
+//! cycles after the caches have filled, and gives a [`CyclesVerdict`]; [`CyclesSummary`] is the result in JSON.
+//! [`GrowthLimit`] parses the limit that fails a run. Start reading at [`CyclesSummary`].
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

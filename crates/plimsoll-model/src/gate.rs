@@ -1,4 +1,9 @@
-//! Gates: by how much a figure of a run may differ from that of a baseline, and what was found.
+//! Gates: the largest allowed change of a figure between a baseline and a run, and the finding for it.
+//!
+//! A [`Gate`] is parsed from text such as `p99>10%`; [`Gate::is_violated_by`] tests one change. [`GateFinding::new`]
+//! tests the interval of the change: FAIL if all of it violates the gate, WARN if only the estimate does, else PASS.
+//! Runs without comparable figures yield an [`Incomparable`]. Changes are relative, those of error shares are
+//! differences. `plimsoll-capacity` estimates the changes. Start reading at [`GateFinding::new`].
 
 use std::fmt;
 use std::str::FromStr;

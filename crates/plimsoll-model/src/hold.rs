@@ -1,4 +1,10 @@
-//! Holding connections: what is done next, what was read at each level, and the result.
+//! Holding connections: the steps of a hold, the readings at each level, and the result.
+//!
+//! A controller issues one [`HoldStep`] after another. Each level on the way up becomes a [`Plateau`] with a
+//! [`MemoryReading`] taken while the connections are idle and a sweep of one request per connection ([`Swept`]).
+//! [`HoldSummary::new`] derives bytes per connection from the highest level, relative to the baseline without
+//! connections. A [`Projection`] states at how many connections a resource runs out; `plimsoll-capacity` computes it.
+//! Start reading at [`HoldStep`].
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
 //! The plan that a coordinator sends to an agent; everything in it is resolved and checked.
+//!
+//! [`LoadPlan`] describes one load completely, so that an agent needs neither DNS nor files. [`Pacing`] states when
+//! operations start, [`LoadPart`] which share of the load the receiver makes; [`LoadPlan::shard_of_thread`] splits
+//! that by thread. [`ServePlan`] is the counterpart for servers. Types with secrets are serialisable only within
+//! frames (`framed!`). Start reading at [`LoadPlan`]; [`LoadPlan::plain`] is the smallest valid plan.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;

@@ -1,4 +1,9 @@
-//! The result of a run, by kind.
+//! The result of a run, by kind, and the statement of a run about the server.
+//!
+//! [`RunResult`] is untagged: in JSON each kind is a block named by its field (`find`, `hold`, `storm`, …). `Blocks`
+//! reads all of them, and the axis of the search distinguishes `Find`, `Connections` and `Storm`.
+//! [`Summary::standing`] reduces verdict and outcomes to one of four statements, from which badge, exit code and test
+//! cases follow. Start reading at [`RunResult`].
 
 use serde::{Deserialize, Serialize};
 

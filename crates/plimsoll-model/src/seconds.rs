@@ -1,4 +1,9 @@
-//! Whole seconds of a load, merged from those of its parts: the threads of a process, or agents.
+//! Whole seconds of a load, merged from those of the load's parts: threads of a process, or agents.
+//!
+//! Each part delivers ascending seconds with [`Seconds::add`]; equal seconds are merged. [`Seconds::poll`] hands out
+//! a second, in order, once every part has delivered it, has ended or was lost. A part that ended still counts with
+//! the connections of its last second; a lost part counts with none. [`Seconds::join`] admits a part later. Start
+//! reading at [`Seconds::poll`].
 
 use std::collections::VecDeque;
 

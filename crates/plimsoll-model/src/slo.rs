@@ -1,4 +1,9 @@
 //! Service-level objectives: `p99<50ms,errors<0.1%`.
+//!
+//! An [`Slo`] is one to eight [`Goal`]s, each of another metric, which must all be met. A latency goal is a budget of
+//! bad operations: at most `1 - quantile` of all may be late, failed or unsent ([`Goal::bad_ratio_max`]). The
+//! strictest limit is the deadline of each operation ([`Slo::deadline`]). Text is the serialised form, too. Start
+//! reading at [`Goal`].
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,9 @@
-//! Storms: held connections that are cut at one instant and come back; their orders, counts and result.
+//! Storms: held connections that are cut at one instant and come back; policies, counts and result.
+//!
+//! [`Cut`] and [`Reconnect`] are the orders for the clients, parsed from flags; [`Reconnect::pause`] computes a
+//! client's wait before each attempt. [`StormTrial`] is one judged storm with a [`StormSecond`] for each second since
+//! the cut, and [`StormSummary`] the answer of `find storm`. Fields that end with `_s` are seconds, those with `_ms`
+//! milliseconds. Start reading at [`Reconnect`] for the behaviour, at [`StormSummary`] for the result.
 
 use std::fmt;
 use std::str::FromStr;

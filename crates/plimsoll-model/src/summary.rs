@@ -1,4 +1,9 @@
 //! The object that `--json` writes: `plimsoll.summary/1`.
+//!
+//! [`Summary::new`] computes the figures of a run from the whole [`Tally`] and a [`SummaryHead`] with everything that
+//! the tally does not know; callers then fill causes, hosts and timers. Percentiles are taken here, after the last
+//! merge. Field names are a contract: fields may be added, but none is renamed. The report, the archive and all
+//! exports read this type. docs/reference/json.md describes the fields. Start reading at [`Summary`].
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,10 @@
-//! Counters and histograms of one stretch of a load, merged exactly over threads and agents.
+//! Counters and histograms of one stretch of a load, merged over threads, agents and seconds.
+//!
+//! [`Tally`] is the unit of all reports: every thread fills one per second. [`Tally::merge_parallel`] adds the same
+//! stretch of another thread or agent, [`Tally::merge_following`] the next stretch. Both share `merge_sums`; they
+//! differ in gauges such as held connections and the busiest thread. Once a load has ended, `scheduled = ok + errors +
+//! unsent` ([`Tally::balances`]). Start reading at [`Tally`]; a new counter must be added to one of the merge
+//! functions.
 
 use std::collections::BTreeMap;
 

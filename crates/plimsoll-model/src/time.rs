@@ -1,4 +1,9 @@
 //! Time as a number: nanoseconds since an epoch that the caller chose.
+//!
+//! [`Nanos`] is used for instants and for spans alike, because layers 0 and 1 read no clock and receive `now` as an
+//! argument. Addition and [`Nanos::since`] saturate, so that neither panics nor wraps. In frames a value is an
+//! integer; the modules `seconds` and `ms` serialise it for JSON as a float in those units. Start reading at
+//! [`Nanos`].
 
 use std::fmt;
 use std::ops::Add;

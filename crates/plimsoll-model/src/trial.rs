@@ -1,4 +1,9 @@
-//! Trials: one load held for one stretch of time, and what was judged of it.
+//! Trials: one load offered for a fixed time, the verdict on it, and the answer of a search.
+//!
+//! A search issues a [`TrialRequest`]. The run returns a [`TrialMeasurement`], which `plimsoll-capacity` turns into a
+//! list of checks. [`Judgement::of`] derives the verdict from the failed checks alone: INVALID if one blames the
+//! generator, else BAD, else GOOD. Both form a [`TrialRecord`], the line of the archive. The answer is a
+//! [`TippingPoint`] with an [`Outcome`]. Rates are operations per second, shares 0 to 1. Start reading at [`Phase`].
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,9 @@
-//! The spellings that the command line and scenario files accept, and the types they become.
+//! The spellings of rates, durations, sizes and counts that flags and scenario files accept.
+//!
+//! One function per kind ([`parse_duration`], [`parse_rate`], [`parse_size`], [`parse_count`]) splits a number from
+//! its unit and returns a checked value; a [`ParseError`] states the expected form. Durations need a unit and are at
+//! most 100 years, rates are at most 10 million per second, sizes and counts at most 2^53, so that later arithmetic
+//! cannot overflow. [`grouped`] formats counts. Start reading at [`parse_duration`].
 
 use std::fmt;
 

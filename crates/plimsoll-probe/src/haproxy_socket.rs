@@ -1,4 +1,9 @@
-//! HAProxy's statistics socket, in the notation of its own configuration.
+//! HAProxy's statistics socket, in the notation of HAProxy's configuration.
+//!
+//! [`HaproxySocket`] is parsed from text such as `/path`, `abns@name` or `ipv4@host:port`. [`HaproxySocket::ask`]
+//! opens a new connection for each command, sends one line and reads a bounded answer. A master process knows no
+//! statistics commands; then the command is sent again to the first worker with the prefix `@1`. Start reading at
+//! [`HaproxySocket::ask`], and at `from_str` for the notation.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};

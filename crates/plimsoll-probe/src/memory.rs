@@ -1,4 +1,9 @@
-//! Memory of processes and of the kernel: smaps_rollup, meminfo, sockstat and file-nr below `/proc`.
+//! Memory of processes and of the kernel: smaps_rollup, meminfo, slabinfo, sockstat and file-nr below `/proc`.
+//!
+//! Each function reads one or two files below a root directory, which tests replace, and returns `None` for a value
+//! that is unavailable. [`HostMemory`] corrects MemAvailable: inodes and dentries of open sockets count as
+//! reclaimable but are not. Without permission for slabinfo, their size is estimated from the number of sockets.
+//! Values are bytes, except [`TcpSockets::buffer_pages`]. Start reading at `HostMemory::read_with`.
 
 use std::path::Path;
 

@@ -1,4 +1,9 @@
-//! Why a report could not be written or read; each text names the place and the fix.
+//! Errors of reports and archives; each text names the place and the fix.
+//!
+//! [`ReportError`] covers writing, reading and merging of archives, and the output of reports. Unreadable content of
+//! an archive has three variants: `ArchiveSchema` for another schema, `Newer` for a name that another version wrote,
+//! and `Damaged` for anything else; the last two name file and line. [`ReportError::is_unread`] reports whether an
+//! archive cannot be read as it is. Start reading at the variants of [`ReportError`].
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,9 @@
 //! The words of a run's settings, made once for every report.
+//!
+//! [`rows`] maps the name of each setting that the run has to its value in words; a setting that does not apply is
+//! absent. `of_run` collects the rows from `of_turns`, `of_load`, `of_mqtt` and `of_tls`. For a merged run,
+//! `connections` and `rate` join the shares of the parts with ` + `, and other names list the distinct values. Gates
+//! compare these rows to name the first setting that differs. Start reading at `of_run`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
 //! The words for why a search stopped early, and for the failures of a server that holds connections.
+//!
+//! [`reason`] turns a [`Stopped`] into a clause without a full stop and [`failure`] does so for a [`ServerFailure`].
+//! [`not_recovered`] words a server that did not return to its base line after a storm; `unsettled.rs` uses it too.
+//! The matches are exhaustive, so a new variant does not compile without its words. Text of a program or a host
+//! passes through [`clean`]. Start reading at [`reason`].
 
 use plimsoll_model::hold::ServerFailure;
 use plimsoll_model::trial::{BaseProperty, NotRecovered, Stopped};

@@ -1,4 +1,9 @@
 //! The words for why a search claims no interval or no safe load.
+//!
+//! [`reason`] turns an [`Unsettled`] into a clause without a full stop, [`advice`] gives the remedy and a command
+//! that explains more, and [`safe_missing`] states why there is no safe load. All matches are exhaustive, so a new
+//! variant does not compile without its words. Every figure comes from the variant itself; no trial is read here.
+//! Start reading at [`reason`].
 
 use plimsoll_model::Rate;
 use plimsoll_model::slo::Goal;

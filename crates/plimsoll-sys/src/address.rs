@@ -1,4 +1,9 @@
-//! Which addresses are this host's.
+//! The addresses of this host: ownership, source addresses towards a remote, and their interfaces.
+//!
+//! Three sources give the answers. Binding a UDP socket shows that an address is configured; [`is_own`] also reads
+//! local IPv6 prefixes from `/proc/net/ipv6_route`. Connecting a UDP socket, which sends no packet, shows the source
+//! address that the kernel chooses. `getifaddrs` lists addresses with their interfaces. [`sources_towards`] combines
+//! the last two. A failed system call gives an empty answer, never an error. Start reading at [`sources_towards`].
 
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

@@ -1,4 +1,10 @@
-//! Which CPUs a thread may use, and how promptly it is woken.
+//! CPU affinity of threads, and their scheduling priority and latency.
+//!
+//! [`usable_cpus`] and [`by_core`] list CPUs, [`pin_thread`] and [`move_threads`] set them and return errors.
+//! [`prefer_latency`] sets timer slack and scheduling slice of the calling thread. The other functions set nice
+//! values or the scheduling policy; they are best effort, and a refusal by the kernel changes nothing. On Linux all
+//! of these belong to a thread, so a function for a process walks `/proc/PID/task`. Start reading at
+//! [`prefer_latency`].
 
 use std::path::Path;
 use std::{fs, io};

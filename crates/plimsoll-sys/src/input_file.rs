@@ -1,4 +1,9 @@
-//! Opening files to be read that a user names, or that somebody else wrote.
+//! Opening of files for reading that a user names, or that another program wrote.
+//!
+//! Every file is opened with `O_NONBLOCK`, so that no open waits for the writer of a FIFO. [`open`] accepts anything
+//! but a directory; a FIFO without a writer is an error after `wait`. [`open_regular`], [`read_regular`] and
+//! [`read_text`] accept regular files only, and check the type before and after the open; the last two also have a
+//! bound in bytes. Start reading at [`open`].
 
 use std::fs;
 use std::fs::File;

@@ -1,4 +1,10 @@
 //! Edge-triggered epoll: one registration per socket's life, a token instead of a look-up.
+//!
+//! [`Poller::add`] registers a socket once for both directions, edge-triggered: the caller reads or writes until
+//! `AGAIN`. Listeners are level-triggered. [`Poller::wait`] fills a batch of events and [`Poller::event`] returns
+//! each as a [`Ready`] with the caller's token. Timeouts are nanoseconds; without `epoll_pwait2` they are rounded
+//! down to whole milliseconds, so that no timer is late. A [`Waker`] interrupts pollers for good. Start reading at
+//! [`Poller::wait`].
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 

@@ -1,4 +1,10 @@
-//! Non-blocking sockets: TCP, client and listening, and Unix sockets of clients.
+//! Non-blocking sockets: TCP clients and listeners, and clients of Unix sockets.
+//!
+//! [`Socket`] wraps one descriptor in 4 bytes. [`Socket::connect_to`] starts a connect; if it returns
+//! [`Connecting::InProgress`], the poller reports the socket writable later and [`Socket::take_error`] has the
+//! result. [`ListenSocket`] shares its port (`SO_REUSEPORT`), so each worker has its own accept queue;
+//! [`ReservedPort`] binds without listening. Calls return the kernel's `Errno`, and `AGAIN` means to wait for the
+//! poller. Start reading at [`Socket::connect_to`].
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

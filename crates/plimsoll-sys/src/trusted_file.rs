@@ -1,4 +1,9 @@
-//! Files that are believed, because only root and this user can have written them.
+//! Files that are trusted, because only root and the current user can have written them.
+//!
+//! [`check_dir`] verifies a directory and every directory above it. [`open`] opens a file in such a directory without
+//! following a link, then judges the descriptor, so the file cannot be swapped in between. The owner must be root or
+//! the effective user, and group and others must have no write permission; a sticky directory above is exempt.
+//! [`open_secret`] also rejects a file that others can read. Start reading at `judge`, which all checks share.
 
 use std::fs;
 use std::fs::{File, Metadata};

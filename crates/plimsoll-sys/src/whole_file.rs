@@ -1,4 +1,9 @@
 //! Files that are written whole or not at all: under another name beside their place, then renamed.
+//!
+//! [`WholeFile::create`] opens an unused name in the directory of the target, [`WholeFile::finish`] renames it, and
+//! dropping the value before that removes it. A replaced file passes on its mode and its owner. Three targets are
+//! written in place: a FIFO or device, a file whose directory is not writable, and a file whose owner or mode cannot
+//! be set on the new one. Start reading at `WholeFile::begin`.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::{BufWriter, ErrorKind, Write};

@@ -1,4 +1,10 @@
 //! The client side's settings, checked once and shared by all its sessions.
+//!
+//! [`ClientContext::new`] turns [`TlsOptions`] into a rustls configuration: versions, groups, suites, verifier and
+//! client certificate. A second configuration with a ticket store exists only if a share of the connections resumes.
+//! [`ClientContext::session`] selects one of the two for each connection and sets, as [`Afterwards`], when the
+//! session becomes compact. The order of suites and groups decides the CPU cost of a handshake. Start reading at
+//! [`client_config`].
 
 use std::sync::Arc;
 

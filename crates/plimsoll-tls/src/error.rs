@@ -1,4 +1,9 @@
 //! Errors of TLS: of settings before a run, and of a peer during one.
+//!
+//! [`ConfigError`] rejects settings before any connection exists. [`TlsError`] ends one session: [`TlsError::class`]
+//! maps it to a counter of the report, [`TlsError::reason`] to a typed reason. Errors of rustls enter through
+//! `TlsError::from_rustls`, which needs to know whether the handshake is running; alerts about a client certificate
+//! count as handshake errors even after its end. Start reading there, then at [`fault_of`] for certificates.
 
 use std::fmt::Display;
 

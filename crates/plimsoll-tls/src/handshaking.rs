@@ -1,4 +1,10 @@
 //! A connection that rustls drives: until it is compact, or for its whole life.
+//!
+//! [`Handshaking::receive`] feeds rustls and appends plaintext. A connection that will become compact gets whole
+//! records only, because bytes inside rustls cannot be taken back. If its session must be resumable
+//! ([`Afterwards::SettleThenCompact`]), [`Settling`] decrypts the same records, to find a point after a ticket or
+//! data and between two handshake messages. [`Handshaking::into_compact`] then drops rustls and keeps traffic secrets
+//! and sequence numbers. Start reading at [`Handshaking::receive`].
 
 use std::io::{BufRead, Write};
 

@@ -1,4 +1,9 @@
-//! Certificates and keys: PEM to rustls types, and self-signed ones for tests and backends.
+//! Certificates and keys: PEM to rustls types, and self-signed certificates for tests and backends.
+//!
+//! [`self_signed`] makes a certificate that is its own root, and [`renewed`] issues another one that the same root
+//! covers. [`certified_key`] parses a chain with its key, rejects an encrypted key and checks that the two match.
+//! [`roots_from_pem`] and [`system_roots`] build trust stores. Every fault is a [`ConfigError`], found before a run
+//! starts. Start reading at [`certified_key`].
 
 use std::sync::Arc;
 

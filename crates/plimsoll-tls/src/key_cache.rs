@@ -1,4 +1,9 @@
-//! The expanded keys of busy connections: a bounded cache.
+//! A bounded cache of the expanded keys of busy connections.
+//!
+//! [`KeyCache::key`] returns the key of a secret and expands it if it is missing. The index uses the first 8 bytes of
+//! the secret, but a hit needs the whole secret and the suite to match: a KeyUpdate or a reused slot never gets the
+//! key of another connection. A full cache overwrites the position that bytes of the new secret select. Memory is
+//! about `keys_max` times [`KEY_BYTES`]. Start reading at [`KeyCache::key`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,4 +1,9 @@
-//! One TLS record: where it ends, how it is protected and opened (RFC 8446 5, RFC 5246 6).
+//! One TLS record: its length, its protection and its opening (RFC 8446 section 5, RFC 5246 section 6).
+//!
+//! The functions keep no state: suite, key and sequence number are arguments, and the caller counts the records of a
+//! key. A receiver calls [`length`] and [`check_header`] before the body has arrived, then [`open`], which appends
+//! the plaintext and leaves the buffer unchanged on error; [`seal`] is the inverse. The longest record has
+//! [`BYTES_MAX`] bytes, header included. Each [`Fault`] names the alert that the peer gets. Start with [`open`].
 
 use aws_lc_rs::aead::{Aad, Nonce};
 use rustls::AlertDescription;

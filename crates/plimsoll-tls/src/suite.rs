@@ -1,4 +1,9 @@
-//! Cipher suites of the record layer, and how a secret becomes a key.
+//! Cipher suites of the record layer, and the derivation of a key from a secret.
+//!
+//! A connection stores a [`Suite`] (one byte) and 48 bytes of [`Secret`] per direction. [`Material`] states the
+//! content of the secret: a traffic secret of TLS 1.3, or key and IV. [`Suite::key_of`] derives the key and IV of the
+//! records, and [`Suite::next_secret`] the secret after a KeyUpdate. [`ExpandedKey`] is the large form that seals and
+//! opens records. An AES-GCM key protects at most 2^24 records. Start with [`Suite::key_of`].
 
 use aws_lc_rs::aead::{LessSafeKey, UnboundKey};
 use aws_lc_rs::error::Unspecified;

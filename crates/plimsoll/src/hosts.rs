@@ -1,4 +1,9 @@
-//! Facts of this host: descriptors for agents, its name in an archive.
+//! Agents of a load on this host and on others, and facts of this host for archives.
+//!
+//! [`start_load_agents`] starts the processes on this host: the given number, or the one that the descriptor limit
+//! requires. [`start_hosts`] starts one agent per named host, asks each for its room, and lowers the plan to the room
+//! of all if the command allows that; else a table of the shortages ends it. No connection is opened before every
+//! host has agreed. [`fleet_stop`] maps errors of the fleet to exit codes. Start with [`start_hosts`].
 
 use std::fs;
 use std::io::Write;

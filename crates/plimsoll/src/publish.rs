@@ -1,4 +1,9 @@
 //! Publishes figures while a command runs, from a thread of the lowest priority.
+//!
+//! [`Publisher::during`] opens the sockets, starts the thread and runs the command's work with a [`Publisher`]. The
+//! work hands events and readings to the feed, a bounded queue that never blocks the run. Sockets are opened before
+//! the thread starts, so that a port in use is an error of the command. At the end the thread serves the last figures
+//! until they are read; an interrupt shortens this to one second. Start with [`Publisher::during`].
 
 use std::cell::RefCell;
 use std::io;

@@ -1,4 +1,10 @@
 //! One invocation: hands every event to every sink, and writes the report at the end.
+//!
+//! [`Run::begin`] creates the archive's directory first, so that an error ends the command before any load, then
+//! starts the display and the rows. [`Run::handle_event`] passes each event to all of them; a failed archive becomes
+//! a note, and the run continues without it. [`Run::finish`] stores the summary, draws the page, and writes the JSON,
+//! the rows and the report; one failed sink does not stop the others, and their first error ends the command. Start
+//! with [`Run::handle_event`].
 
 use std::io;
 use std::io::Write;

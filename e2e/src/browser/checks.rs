@@ -1,4 +1,9 @@
-//! Checks of every page of a report. Each one returns its findings, a line each.
+//! Checks of every page of a report. Each check returns its findings, one per line.
+//!
+//! Most checks take a [`Page`] that is drawn, evaluate a function of `checks.js` in it, and return a list of texts;
+//! an empty list means that the page passed. The script measures the page (boxes, colours, focus), and this file
+//! judges the numbers if a comparison is needed, as in [`contrasts`] and [`positions`]. [`accessibility`] runs
+//! axe-core, and [`keyboard`] presses keys. A value of an unexpected form panics. Start with [`charts`].
 
 use std::time::Duration;
 

@@ -1,4 +1,9 @@
 //! Comparison of a page with the archive that it was drawn from.
+//!
+//! [`differs`] collects the numbers of the terminal report's first sentence and the figures of the summary, writes
+//! them as the page does, and searches for each of them in the page's text. The rows of the trials' table and the
+//! marks of three charts are compared with the trials of the archive. `NAMED` is the table of figures that a page
+//! must contain if the summary has them. Start with [`differs`].
 
 use serde_json::Value;
 

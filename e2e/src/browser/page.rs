@@ -1,4 +1,9 @@
-//! One page of a browser.
+//! One page of a browser, driven by the Chrome DevTools Protocol.
+//!
+//! A [`Page`] is one tab: it sends methods to its session and takes the events that arrived since the last call. A
+//! script is installed before the page's own scripts run; it records violations of the content security policy and
+//! the moment at which the charts are drawn. [`Page::evaluate`] returns the value of an expression and panics if it
+//! throws. Waits are bounded. A dropped page closes its tab. Start with [`Page::load`] and [`Page::evaluate`].
 
 use std::fs;
 use std::path::Path;

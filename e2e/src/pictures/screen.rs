@@ -1,4 +1,9 @@
-//! A terminal's screen as SVG, from what tmux captures of it.
+//! A terminal's screen as SVG, from a capture by tmux.
+//!
+//! [`svg`] reads the captured lines with their SGR sequences and draws one text element per run of cells in one
+//! style. `spans` splits a line and carries the style over to the next line. The colours of SGR become the few
+//! colours of the palette. Each cell has a fixed size in pixels, and `textLength` holds the columns in place with any
+//! font. Start with [`svg`].
 
 use std::fmt::Write;
 

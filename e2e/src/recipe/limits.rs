@@ -1,4 +1,9 @@
-//! Limits that have a number: of a server's configuration, of a process, of a control group.
+//! Recipes of limits that have a number: of a server, of a process, of a control group.
+//!
+//! Each [`Recipe`] has a row of the table of causes, a name and the expected cause. Files, the script that starts the
+//! server, and the search (a rate, or held connections) follow. The limit is chosen so low that the search reaches it
+//! first, and `on` names the resource that the finding must contain. `all` joins the lists: connections, rates,
+//! files, held. The shell functions of the scripts are in the parent module. Start with `connections`.
 
 use std::fs;
 

@@ -1,4 +1,9 @@
 //! Recipes of waits while CPUs are idle: pools, locks, backends, logs, disks, pauses.
+//!
+//! Each [`Recipe`] has a row of the table of causes, a name and the expected cause. Files, the script that starts the
+//! server, and the search follow. The server waits for something other than CPU; most of them saturate at about 300
+//! requests per second, within the range of the search. Small servers are Python programs in this file or modes of
+//! the program `fault`. `all` joins the lists: pools, backends, pauses. Start with `pools`.
 
 use super::Expected::Cause;
 use super::{ONE_THREAD, PONG, Recipe, behind, haproxy, nginx};

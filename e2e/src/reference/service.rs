@@ -1,4 +1,9 @@
 //! Service times of the reference server and their exact quantiles; or its highest rate.
+//!
+//! [`Service`] is the law as the command line names it: a fixed or uniform time, or a token bucket that bounds the
+//! rate. `Bucket::take` is the generic cell rate algorithm on absolute times, so that a late wake-up does not slow
+//! the next request; a bucket holds 10 ms of tokens. `Metastable::take` adds a slow state that an overload causes and
+//! 4 s without requests end. `Draws` gives reproducible random shares per connection. Start with [`Service`].
 
 use std::fmt;
 use std::str::FromStr;

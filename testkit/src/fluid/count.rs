@@ -1,4 +1,10 @@
-//! From curves to a tally: which operations were ok, late, failed or unsent, and their spans.
+//! From curves to a tally: the operations that were ok, late, failed or unsent, and their spans.
+//!
+//! `Counting::count` walks the curves of a finished flow stretch by stretch. Within a stretch the latency is a
+//! straight line; the stretch is divided where this line crosses the deadline, the patience or the limit of the pool,
+//! and each part is counted as one kind. `Whole` turns fractions into whole operations and preserves the sum. The
+//! histograms get each line in at most 64 steps. `Counting::cut` finds the instant at which a trial is aborted. Start
+//! with `Counting::count`.
 
 use fastrand::Rng;
 

@@ -1,4 +1,9 @@
-//! The comparison of a quantity of plimsoll and of its peers over all rounds, and whether the target is reached.
+//! A quantity of plimsoll and of its peers over all rounds, and whether the target is reached.
+//!
+//! A [`Comparison`] has one [`Entrant`] per program, plimsoll first, and each entrant a [`Series`] with one sample
+//! per round. [`Comparison::order`] rotates the start, because the next program finds warm caches.
+//! [`Comparison::row`] divides sample by sample, so that a slow round cancels out, and compares the median with the
+//! [`Target`]. Only entrants with at most 1 % failed operations take part. Start with [`Comparison::row`].
 
 use std::fmt::Write;
 

@@ -1,4 +1,9 @@
-//! Memory and CPU time of a process and all that it started, as the kernel counts them.
+//! Memory and CPU time of a process and its descendants, as the kernel counts them.
+//!
+//! The functions read `/proc` once per call and store nothing. [`pss_bytes`] and [`cpu_s`] add up a process tree:
+//! memory is the proportional set size, with swapped pages, and CPU time has a resolution of 10 ms. The functions
+//! below them read counters of the whole machine: available memory without the inodes of sockets, and TCP
+//! connections. Parsers take text, so that tests need no kernel. Start with [`pss_bytes`].
 
 use std::fs;
 use std::path::Path;

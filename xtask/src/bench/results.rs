@@ -1,4 +1,9 @@
 //! Results of a part of the benchmark, as written to its JSON file.
+//!
+//! [`Results`] belongs to one part: its rows for the page, all single figures, and the failures and commands. A
+//! [`Row`] is one figure beside its best peer and its target, and its id identifies it in all runs. [`Results::keep`]
+//! merges the file of an earlier run: rows that were not measured again stay, with their dates. [`Spread`] has the
+//! median and the range of samples, and is NaN without any. Start with [`Results`].
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,9 @@
 //! The flags of `cargo xtask bench`.
+//!
+//! [`parse`] reads the words one by one into [`Settings`]: parts, rounds, seconds, connections, programs. A number
+//! that was not given stays `None`, because each part has its own default and asks for it with
+//! [`Settings::rounds_or`] and the like. [`USAGE`] is the text of `--help`. Values outside their ranges are errors:
+//! up to 1,000 rounds, 60 s and 10 million connections. Start with [`parse`].
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

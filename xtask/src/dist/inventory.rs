@@ -1,4 +1,9 @@
 //! Inventory of the binaries: a bill of materials (CycloneDX), and the licences of others.
+//!
+//! [`read`] collects a [`Component`] for each crate that is linked on any architecture, as `cargo tree` lists them
+//! without build scripts and macros. Rust's libraries, musl and the vendored programs of report pages follow.
+//! Checksums come from Cargo.lock, and licence texts from the sources. [`Inventory::bill_of_materials`] and
+//! [`Inventory::licences`] write the two documents; equal sources give equal bytes. Start with [`read`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;

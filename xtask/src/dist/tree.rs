@@ -1,4 +1,9 @@
-//! Files as they are packed: sorted, owned by numbers, all of one time.
+//! Files as they are packed: sorted, with numeric owners and one common time.
+//!
+//! [`Tree`] is a map from paths to files and folders; its order is the order in every package. [`Tree::add`] also
+//! adds the folders above a file. [`Tree::tar`] writes a POSIX ustar archive (paths of up to 100 bytes), [`gzip`]
+//! compresses without a name or a time, and [`Tree::write_below`] writes the files to a folder. Equal trees give
+//! equal bytes, which makes releases reproducible. Start with [`Tree`].
 
 use std::collections::BTreeMap;
 use std::fs;

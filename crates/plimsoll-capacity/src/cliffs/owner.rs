@@ -1,4 +1,9 @@
-//! The owner of a timer: first by what is known beforehand, then by the way in which a stretch ended.
+//! The owner of a timer: derived from the way in which a stretch ended, unless a known timer explains it.
+//!
+//! [`ascribe`] derives an owner and a confidence from the stretch and its closer ([`reason`]). A known timer that
+//! waits for the same event and differs by at most 2 % replaces that owner ([`with_known`]): `Certain` if all such
+//! timers have one owner, `Likely` otherwise. A stretch that plimsoll's own timer ended always belongs to the client.
+//! Start reading at [`ascribe`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, Confidence, KnownTimer, Owner};

@@ -1,4 +1,9 @@
 //! The findings of all connections of the timeout probe: one row per kind.
+//!
+//! [`rows`] groups the ends of connections by [`ProbeKind`] and picks the connection with the median wait of each
+//! kind. No timer is named for a wait that nothing ended, an end within 100 ms or an ordinary answer. Otherwise
+//! [`reason`] derives the owner from the closer, and a known timer may replace it. [`came_from_behind`] separates a
+//! backend from a proxy: it compares the ends of half a body and of half a head. Start reading at [`row`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{

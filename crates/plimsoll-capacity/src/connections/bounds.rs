@@ -1,4 +1,9 @@
-//! The tipping point as far as the levels show it, and the level to try next between the bounds.
+//! The bounds of the tipping point that the levels show, and the next level between them.
+//!
+//! [`Bounds::of`] replays the judged levels in order, without INVALID ones; `good < bad` always holds. A level with
+//! one verdict of each kind is repeated, and so is a first miss of goals or opening times alone. A loss of half of
+//! the connections is a [`Collapse`]. [`Bounds::next`] tries the number of connections that the server kept, else a
+//! step just above a full server, else the geometric middle. Start reading at [`Bounds::handle_level`].
 
 use plimsoll_model::hold::ServerFailure;
 use plimsoll_model::trial::{Phase, Verdict};

@@ -1,4 +1,9 @@
-//! One level of held connections while it is tried, and its judgement: GOOD, BAD or INVALID.
+//! One level of held connections during its trial, and its judgement: GOOD, BAD or INVALID.
+//!
+//! [`LevelTrial`] collects the counts of a level: `ramp` outside of sweeps, `swept` within them, and the sweep with
+//! the fewest answers. [`LevelTrial::judge`] checks the limits of this host first, then the counts (held, answered,
+//! lost, opened) and the goals; a few connections may be missing, as the settings allow. [`JudgedLevel`] stores the
+//! judgement and the figures that decide the next level. Start reading at [`LevelTrial::judge`].
 
 use plimsoll_model::hold::Swept;
 use plimsoll_model::observation::Observations;

@@ -1,4 +1,9 @@
 //! The policy: the next level, or the outcome, as a function of the levels so far.
+//!
+//! [`Known::after`] derives the bounds from the judged levels, [`decide`] maps them to a [`Decision`], and [`next`]
+//! to a phase and a number of connections. Steps upwards are a factor of 2, 1.5 or less, the smaller the nearer the
+//! first projected limit. Steps between the bounds follow, and then a soak and a second ramp confirm the result. No
+//! state is stored: equal evidence gives an equal decision. Start reading at [`decide`].
 
 use plimsoll_model::hold::{Projection, Side};
 use plimsoll_model::trial::{Outcome, Phase, Stopped, Verdict};

@@ -1,4 +1,9 @@
-//! Every resource of every host over all trials: how full it was, and at which load it is full.
+//! Every resource of every host over all trials: its use, and the load at which it is full.
+//!
+//! [`candidates`] takes each resource of the reference trial (just below the tipping point, else above it) and fits a
+//! line of use over throughput through GOOD trials. [`Candidate::projected`] is the throughput at which the line
+//! reaches the usable share of the capacity; `None` if the projection is too uncertain. [`excluded`] lists up to four
+//! resources that last beyond 1.25 times the upper bound. Start reading at [`candidates`].
 
 use plimsoll_model::cause::{
     Cause, Evidence, EvidenceUnit, Grade, Limited, Missing, Projected, Resource, ResourceKind,

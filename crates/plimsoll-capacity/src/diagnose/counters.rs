@@ -1,4 +1,9 @@
-//! Counters of what did not fit, or was refused, that move at the tipping point.
+//! Counters of drops, refusals and exhausted resources that grow at the tipping point.
+//!
+//! Each function examines one [`Scene`] (a host above the tipping point and, if it was read, below) and returns a
+//! [`Suspect`] or `None`. The rows of [`EXHAUSTED`] and [`DROPPED`] are tried in order, and the first counter that
+//! moved is the suspect. [`moved`] requires a least growth per second and ten times the growth below the tipping
+//! point. Start reading at [`moved`], then at [`refused`] and [`queued`].
 
 use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Missing, Resource, ResourceKind};

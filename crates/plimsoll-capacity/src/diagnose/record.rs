@@ -1,4 +1,9 @@
 //! The record of a diagnosis: trials, and the readings of hosts during them.
+//!
+//! [`Trial::all`] joins the time window of each trial with the readings of every host ([`During`]). A rate needs two
+//! readings; a level of held connections needs one, and a GOOD level counts its last three. Trials without a time of
+//! start or without readings are left out. [`missing_loads`] lists loads up to the lower bound that no GOOD trial
+//! covers within 12 %. Start reading at [`Record`], then at [`During::rate`].
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
 //! The use of every resource of a host in one trial.
+//!
+//! [`of`] returns one [`Usage`] (used, capacity, usable share, full or not) for each CPU, thread, process, quota,
+//! link, disk and limit. Rates are means between the first and the last reading of the trial. Held connections use no
+//! CPU, so the axis of connections has limits only. [`cause_of_limit`] maps a limit to its cause and omits limits
+//! that fill without harm. Start reading at [`of`].
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,10 @@
-//! Steps 1 to 3 of a case, for one object: the load of each iteration, and the conclusion.
+//! Steps 1 to 3 of a case of RFC 9411, for one object: the load of each iteration, and the conclusion.
+//!
+//! [`proceed`] tries 10 % of the target (step 1), then the target (step 2). If the target fails, step 3 (of all cases
+//! but latency) searches a lower load in short iterations: a rate by [`RateSearch`], a number of connections by
+//! bisection. The result is then tried at full length, at most four times, each time about 5 % lower. Two INVALID
+//! iterations in a row end a step: the generator is the limit. Loads are in the case's unit. Start reading at
+//! `Procedure::steps`.
 
 use std::rc::Rc;
 

@@ -1,4 +1,9 @@
-//! The answer: what the evidence so far adds up to. A pure function, which can be asked after every trial.
+//! The answer: the result that the evidence so far supports. A pure function, callable after every trial.
+//!
+//! [`answer`] combines everything in [`Known`] (task, evidence, guards, fit) with the plan's [`Landmarks`].
+//! [`Known::outcome`] looks for evidence against the fitted interval, then for evidence that it lacks. If the search
+//! is contradicted or undecided but a load held, the outcome becomes [`Outcome::Bounds`], with a range over the
+//! observed speeds if possible. Loads are in operations per second. Start reading at [`answer`].
 
 use plimsoll_model::Rate;
 use plimsoll_model::trial::{

@@ -1,4 +1,9 @@
 //! Settings of a search: the modes and their figures.
+//!
+//! Each [`Mode`] has a table of [`Limits`]: lengths of trials, widths, rests and the budget. [`Limits::within`] picks
+//! the most thorough mode that a given budget suffices for, and interpolates between [`BUDGET_MIN`] (30 s) and quick
+//! mode below that. [`SearchSettings`] adds the loads and the confidence of one search. Budgets count trial and rest
+//! time, not starting and draining. Start reading at [`Limits`].
 
 use std::fmt;
 

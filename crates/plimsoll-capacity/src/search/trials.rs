@@ -1,4 +1,9 @@
-//! A valid trial as evidence, and what some of them say at first sight.
+//! A valid trial as evidence, and first conclusions from several trials.
+//!
+//! [`Trial::of`] turns a measurement and its judgement into a [`Trial`] with one [`Role`]; INVALID trials are never
+//! passed to it. Loads and carried rates are in operations per second, and a window below 250 ms has no carried rate.
+//! [`MissedBelow::of`] detects misses far below a bound, and [`rose`] a server that warms up. Start reading at
+//! [`Trial::of`], then at [`Trial::shown`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::Slo;

@@ -1,4 +1,10 @@
-//! Do the figures agree with each other, and with what the other side counted?
+//! Checks of the figures: against each other, against the server's counts, and half against half.
+//!
+//! Each function reads the [`Subject`] and returns one [`Check`], or `None` if it does not apply. [`accounting`]
+//! requires `scheduled = ok + errors + unsent`, [`littles_law`] compares operations in flight with rate times
+//! latency, and [`stationarity`] compares the halves of the window. For the latter two, differences within four
+//! standard errors count as chance. Errors of this host and ends by its own timers are also checked here. Start
+//! reading at [`accounting`].
 
 use plimsoll_model::observation::HalfWindow;
 use plimsoll_model::tally::{ErrorCounts, Tally};

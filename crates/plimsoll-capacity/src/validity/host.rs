@@ -1,4 +1,9 @@
-//! Was the machine that made the load up to it?
+//! Checks of the host that made the load: CPU, scheduling, network and memory.
+//!
+//! Each function reads the [`Subject`] and returns one [`Check`], or `None` without a reading. A shortage fails only
+//! if it can have decided the verdict ([`Subject::decides`], [`Subject::decides_unmeasured`]); otherwise it is a
+//! warning. A server on the same host may fill its CPUs, so [`host_cpu`] passes there and [`scheduling`] decides.
+//! Most figures are shares from 0 to 1. Start reading at [`scheduling`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::observation::Scheduling;

@@ -1,4 +1,9 @@
-//! Was the load the one that was asked for, sent when it was due?
+//! Checks that the offered load was the requested one and was sent when it was due.
+//!
+//! [`rate_fidelity`] compares started with planned operations; unsent ones are not ours if the server withheld
+//! connections. [`send_lag`] and [`arrivals`] compare starts with their own schedule. Lag fails a trial with goals
+//! only if it can explain the miss: one late operation may delay [`LAG_SPREAD`] others. `reference` and [`pool`]
+//! check if the generator or its connections were the limit. Start reading at [`send_lag`].
 
 use plimsoll_model::slo::Goal;
 use plimsoll_model::starts::lag_tolerance;

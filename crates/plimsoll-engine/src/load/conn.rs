@@ -1,4 +1,9 @@
-//! One client connection: a hot record that the loop touches, a cold one that it seldom needs.
+//! Client connections: a hot record that the loop touches for every event, a cold one that it seldom needs.
+//!
+//! [`Slab`] stores all connections of a worker by slot: [`ConnHot`] (64 bytes, one cache line), [`ConnCold`] (at most
+//! 16) and the TLS session. A token of generation and index names the owner of a slot, and [`Slab::index_of`] rejects
+//! events of an earlier one. [`Slab::parser`] lends a parser to a connection that awaits an answer. A lane is a slot
+//! without a socket, for one operation on a shared connection. Start reading at [`State`] and [`ConnHot`].
 
 use std::sync::Arc;
 

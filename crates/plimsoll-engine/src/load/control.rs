@@ -1,4 +1,9 @@
 //! Messages between the owner of a load and its workers.
+//!
+//! [`Control`] carries orders to the workers: epoch, stop and grace are atomics, and steers are appended to one list.
+//! Workers poll them between events and read the list only after it has grown. [`WorkerEvent`]s go back through a
+//! channel. A stop is never withdrawn, and a grace that has ended turns it into [`Stop::Now`]. Times are nanoseconds
+//! of CLOCK_MONOTONIC. Start reading at [`Control::asked_to_stop`].
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;

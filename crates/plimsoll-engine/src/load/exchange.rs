@@ -1,4 +1,10 @@
-//! Sends requests and reads answers on usable connections.
+//! The exchange of requests and answers on usable connections.
+//!
+//! [`Worker::send_op`] attaches an operation to an idle connection and sends its request. [`Worker::handle_ready`]
+//! takes an event of the poller and reads at most [`READS_PER_TURN`] times; bytes pass TLS and
+//! [`Worker::handle_part`], which acts on the parser's progress. [`Worker::handle_answer`] counts the operation and
+//! reuses or closes the connection. Any of these calls may free the slot, so callers compare its generation
+//! afterwards. Start reading at [`Worker::send_op`].
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::reason::Reason;

@@ -1,4 +1,9 @@
 //! A worker's part in a hold: steers, openings that are due, and the life of a connection.
+//!
+//! [`Worker::handle_steer`] stores an order of the controller in [`Hold`]. [`Worker::advance_hold`] carries out what
+//! is due (trim, openings, storm, sweep) in batches of [`BATCH`] and sets the time of the next call. [`Worker::rest`]
+//! decides what a held connection does next. [`Worker::beat`] sends a heartbeat on an idle connection and counts
+//! beats that were missed meanwhile as unsent. Start reading at [`Worker::advance_hold`].
 
 use plimsoll_model::plan::Steer;
 use plimsoll_model::{ErrorClass, Nanos};

@@ -1,4 +1,10 @@
-//! Operations that share connections.
+//! Operations that share connections: streams of HTTP/2, and publishes of MQTT in a window.
+//!
+//! Each operation on a shared connection has a lane, a slot without a socket. [`Worker::begin_stream`] hands it to
+//! the connection's parser, and [`Worker::flush_streams`] sends the gathered output. A connection with room is in its
+//! pool's ring exactly once ([`Worker::offer_room`]). [`Worker::handle_stream`] handles what the server did;
+//! operations that it did not begin are sent again, at most [`AGAIN_MAX`] times. Start reading at
+//! [`Worker::handle_stream`].
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::reason::Reason;

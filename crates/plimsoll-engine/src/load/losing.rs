@@ -1,4 +1,10 @@
-//! Connections that end: the server closes or resets them, a system call fails, or what was read ends them.
+//! Connections that end: the server closes or resets them, a system call fails, or received bytes end them.
+//!
+//! [`Worker::handle_end_of_stream`] handles a FIN, [`Worker::handle_lost`] an errno and [`Worker::fail`] any other
+//! fault. Each branches on [`State`]: an opening connection fails its attempt, an idle one is counted as lost, and a
+//! busy one ends its operation in exactly one class. An end before the first byte of an answer on a reused connection
+//! is [`ErrorClass::KeepaliveRace`]. Start reading at [`Worker::handle_end_of_stream`], then at
+//! [`Worker::close_and_refill`].
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::row::RowEnd;

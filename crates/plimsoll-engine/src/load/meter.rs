@@ -1,4 +1,9 @@
-//! The accounts of one worker: counts, rows and reasons of the current second, and handing them over when it ends.
+//! The accounts of one worker: counts, rows and reasons of the current second, and their delivery at its end.
+//!
+//! [`Meter`] counts into the [`Interval`] of one second; the loop adds to it through [`Meter::tally`] and the methods
+//! of the submodules. [`Meter::advance`] samples the outstanding operations every 100 ms and sends the interval to
+//! the owner once its second has ended ([`Meter::hand_over`]). Seconds are counted from the epoch, and each interval
+//! starts with empty histograms. Start reading at [`Meter::advance`].
 
 mod delivering;
 mod endings;

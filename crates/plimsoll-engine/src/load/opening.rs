@@ -1,4 +1,10 @@
-//! Opens and closes connections: TCP, then TLS where the destination uses it.
+//! Opening and closing of connections: TCP, then TLS if the destination uses it.
+//!
+//! [`Worker::open`] starts a connection; [`Worker::handle_connected`], [`Worker::handle_established`] and
+//! [`Worker::handle_usable`] follow it through TCP, TLS and the greeting of its protocol. [`Worker::fail_opening`]
+//! ends a failed attempt, and in most loads one operation with it. [`Worker::close`] frees the slot and its place in
+//! the pool. A load of more than 10,000 connections (without sessions) resets them at its end, to leave no TIME_WAIT.
+//! Start reading at [`Worker::open`].
 
 use plimsoll_model::row::RowEnd;
 use plimsoll_model::{ErrorClass, Nanos};

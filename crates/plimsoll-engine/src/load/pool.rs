@@ -1,4 +1,9 @@
-//! The connections to each destination by number, and the operations that wait for one.
+//! The number of connections to each destination, and the operations that wait for one.
+//!
+//! [`Pools`] has one [`Pool`] per destination: counts of connections (`opening <= open <= cap`), a ring of idle
+//! connections and a queue of due operations. Idle connections are used oldest first; tokens of closed ones remain in
+//! the ring and are stale. At most 2^20 operations wait in a pool. Futile attempts to connect are followed by pauses
+//! from 10 ms up to 1 s. Start reading at [`Pool`].
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,9 @@
-//! The requests of a load, and whose turn it is.
+//! The requests of a load, and the choice of the next one.
+//!
+//! [`Requests::new`] encodes each target once, and [`Requests::take`] returns the index of the next target; shards
+//! start at different targets and take them in turn. Most operations send the bytes of [`Request::piece`] unchanged.
+//! Operations with a template, a topic of their connection or a stamp have their own bytes, which
+//! [`Requests::write_own_bytes`] makes from a [`Filling`]. Start reading at [`Request`].
 
 use std::sync::Arc;
 

@@ -1,4 +1,9 @@
 //! A worker's part in a storm: connections that are cut, and clients that come back.
+//!
+//! [`StormRun`] decides when each client tries again; this file carries that out on connections.
+//! [`Worker::storm_due`] cuts this worker's share of the connections, [`BATCH`] slots per call, and then begins the
+//! attempts that are due. A client is back once its first request is answered ([`Worker::rest_in_storm`]); its
+//! recovery counts from the cut. [`Worker::end_storm`] resumes heartbeats. Start reading at [`Worker::storm_due`].
 
 use plimsoll_model::storm::{Cut, StormClients};
 use plimsoll_model::{ErrorClass, Nanos};

@@ -1,4 +1,10 @@
 //! One worker thread: the loop, its phases, and the end of the load.
+//!
+//! [`Worker::run`] alternates between [`Worker::advance`] (timers, the phase, orders of the owner, the end of a
+//! second) and the events of the poller. Phases are prewarming, ready, running and draining. Operations that come due
+//! meanwhile start between two events, so reading delays the schedule by one event at most. The thread ends when
+//! draining leaves nothing outstanding and deliveries have settled. Other files of this folder extend [`Worker`] by
+//! subject. Start reading at [`Worker::run`].
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

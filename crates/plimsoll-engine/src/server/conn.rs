@@ -1,4 +1,9 @@
-//! One server connection: a hot record for as long as it is open, an active one while bytes move.
+//! Server connections: a hot record for as long as one is open, an active one while bytes move.
+//!
+//! [`Slab`] stores the connections of a worker by slot; a token of generation and index rejects late events. [`Conn`]
+//! is all that an idle connection needs (56 bytes). Parsers and buffers are in [`Active`], which a connection has
+//! only while bytes move. The slab stores what HTTP/2 and MQTT connections must not lose meanwhile
+//! ([`Slab::keep_http2`], [`Slab::keep_subscriptions`]). Start reading at [`Phase`] and [`Conn`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Spoken;

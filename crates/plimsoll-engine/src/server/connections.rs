@@ -1,4 +1,10 @@
-//! The connections of one worker: their slots, their timers, and the parts that they lend.
+//! The connections of one worker: their slots, their timers, and the parts that they borrow.
+//!
+//! [`Connections`] joins the slab, the timer wheel and a stock of spare [`Active`] parts.
+//! [`Connections::take_active`] lends parts to a connection and [`Connections::settle`] takes them back once nothing
+//! would be lost; at most [`SPARE_MAX`] are kept. `armed <= deadline` always holds, so a deadline moves to a later
+//! time without the wheel, and [`Connections::poll_expired`] arms the timer again. Start reading at
+//! [`Connections::set_deadline`].
 
 use plimsoll_model::Nanos;
 use plimsoll_sys::clock;

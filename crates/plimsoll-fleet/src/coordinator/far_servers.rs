@@ -1,4 +1,9 @@
 //! Servers on other hosts: the server under test and its backends, each run by the agent of its host.
+//!
+//! [`FarServers`] is an [`AgentSet`] with one agent per host. [`FarServers::serve`], [`FarServers::start_sut`] and
+//! [`FarServers::address`] each send one order and wait for its answer, up to a timeout; periodic reports in between
+//! are skipped. [`FarServers::poll`] never waits: it stores the latest [`SutStatus`] and a line per lost host. Start
+//! reading at [`FarServers::start_sut`].
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -1,4 +1,9 @@
-//! Agents that make load, on this host or on others: how many, the part of each, and the loop that reads them.
+//! Agents that make load, on this host or on others: their number, the part of each, and the loop that reads them.
+//!
+//! [`LoadAgents::run_load`] splits a plan by threads, sends each agent its part and drives a [`LoadRun`], the state
+//! machine of one load. The loop in [`LoadAgents::run`] carries out its actions, gives its events to the sink, and
+//! feeds it frames, losses and timeouts. Further orders come from the [`Lead`]: a hold controller, a coordinator
+//! above, or none. Every thread that takes part has a connection. Start reading at [`LoadAgents::run`].
 
 pub(super) mod joining;
 

@@ -1,4 +1,9 @@
 //! Serve agents that share their ports: the simulated backends, or the embedded SUT.
+//!
+//! [`ServerGroup::start`] lets the first process bind the ports, which may be 0, and gives the others the resulting
+//! listeners. Processes report their counters periodically; [`ServerGroup::poll_status`] stores the latest of each
+//! and returns the sum, so a process that ended keeps its last report. [`ServerGroup::count`] requests the counters
+//! of this moment. Start reading at [`ServerGroup::start`].
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,9 @@
 //! Launchers: an argv that starts a process on another host and yields a byte pipe to its stdin and stdout.
+//!
+//! [`Launcher::shell_on`] returns program and arguments that start a POSIX shell on one host. ssh runs without
+//! terminal, questions or forwarding ([`SSH_OPTIONS`]), and options of the user come first because ssh uses the first
+//! of two values. srun starts one unpinned task, and other programs get `%h`, `%u` and `%n` filled in.
+//! [`Launcher::check`] finds faults of a template before anything starts. Start reading at [`Launcher::shell_on`].
 
 use super::list::HostName;
 use crate::joined::Listen;

@@ -1,4 +1,9 @@
 //! Lists of hosts as users of pdsh, clush and Slurm type them: `client[01-20],root@[fe80::1]:2222,-client07`.
+//!
+//! [`parse`] splits a list at the commas outside of brackets, expands ranges (`01-20`, `30-90/10`) in each item, and
+//! finally removes the items that begin with `-`. A list has 1 to [`HOSTS_MAX`] hosts, and no two with the same name
+//! and port. No name or user begins with `-`, which ssh would read as an option. [`fold`] is the reverse, without
+//! logins, for reports. Start reading at [`parse`].
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,9 @@
-//! This program as it is copied to a host that lacks it.
+//! This program as a file that can be copied to a host that lacks it.
+//!
+//! [`Program::of_this_process`] describes the running executable by identity, size, SHA-256 and path. [`identity`] is
+//! the build ID that the linker wrote into the ELF notes; without one, it is the version and the size. The file is
+//! opened through `/proc/self/exe`, so a replaced or deleted file does no harm, and it is hashed once per process.
+//! Start reading at [`identity`].
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

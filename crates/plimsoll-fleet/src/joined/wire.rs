@@ -1,4 +1,9 @@
 //! The two directions of a TLS connection, for two threads that block.
+//!
+//! [`Joined::new`] and [`Joined::accept`] complete the handshake and split the connection into a [`WireReader`] and a
+//! [`WireWriter`] over one [`Wire`]. The TLS state is locked while bytes are encrypted or decrypted, never during
+//! I/O; a second lock keeps sent records in order. [`Wire::cut`] ends both directions at once. A handshake has 10 s,
+//! and the accepting end limits the time of the first record ([`Greeting`]). Start reading at [`Wire::shake_hands`].
 
 use std::io;
 use std::io::{Read, Write};

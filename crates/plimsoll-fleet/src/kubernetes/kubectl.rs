@@ -1,4 +1,9 @@
-//! The user's kubectl: one process for each question or order, away from the terminal's signals.
+//! The user's kubectl: one process per request, isolated from the terminal's signals.
+//!
+//! [`Cluster::ask`] runs kubectl with the given words and input, and returns its output, or its complaint as an
+//! error; [`Cluster::json`] parses the output. An answer has at most 64 MiB, a complaint 64 KiB, and a request 120 s.
+//! [`TimeLimit`] kills the session of a late kubectl. The limit ends before the process is reaped, so that the pid
+//! cannot belong to another process. Start reading at [`Cluster::ask`].
 
 use std::io;
 use std::io::{Read, Write};

@@ -1,4 +1,9 @@
-//! The state of the pods of a run, from the words of the API server.
+//! The state of the pods of a run, read from the API server's lists of pods and events.
+//!
+//! [`Pods::read`] reduces both lists to a few facts: the coordinator's pod, the number of running agents and the
+//! reasons for waiting. The first fault that waiting does not cure ([`HOPELESS`], or a refused creation) is stored
+//! apart. Missing JSON fields count as absent. Texts are shortened to 600 characters on one line, without control
+//! characters. Start reading at [`Pods::add`].
 
 use serde_json::Value;
 

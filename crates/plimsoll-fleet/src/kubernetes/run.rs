@@ -1,4 +1,9 @@
-//! A run from its first object to the last one's removal.
+//! A run in Kubernetes, from the creation of its first object to the removal of the last one.
+//!
+//! [`run`] checks the user's permissions, then [`Going::drive`] creates the coordinator's Job and the objects that it
+//! owns. Up to 300 s are spent waiting for its pod. The log is shown until the command ends, and then the results are
+//! fetched in at most five attempts. All objects are then removed, also after an error. An interrupt is passed to the
+//! command, whose results are still fetched. Start reading at [`Going::drive`].
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;

@@ -1,4 +1,9 @@
 //! The thread that reads an agent's output.
+//!
+//! [`Reader::read_opening`] handles the words of another host's script, which may request a copy of this program,
+//! until frames begin. [`Reader::read_frames`] then notes the time of each frame. [`HostReader`] takes the pongs and
+//! readings of another host; any other payload goes to the coordinator without being decoded. [`Room`] bounds the
+//! payloads that wait, and so slows down an agent that sends too fast. Start reading at [`Reader::read_frames`].
 
 use std::env;
 use std::io::Read;

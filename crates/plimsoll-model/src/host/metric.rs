@@ -1,4 +1,9 @@
 //! Every value that is read of a host, with the name under which it is published.
+//!
+//! [`Metric`] is one table: each row has a variant, the published name and a help text with the source, grouped by
+//! [`MetricKind`]. The macro `catalogue!` derives the functions and the serialised form from it. [`Label`]s
+//! distinguish the series of a metric; none takes unbounded values such as process ids. Units are seconds, bytes and
+//! counts. A new value starts with a row here; then the sampler of `plimsoll-probe` adds samples.
 
 use serde::{Deserialize, Serialize};
 

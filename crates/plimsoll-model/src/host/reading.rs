@@ -1,4 +1,10 @@
-//! One reading of a host, and the difference of two.
+//! One reading of a host, and the change between two readings.
+//!
+//! A [`Reading`] is a list of samples, each identified by a [`Series`] (metric and labels). The sampler adds values
+//! and then calls [`Reading::sort`], because lookups rely on the order. [`Change`] compares two readings:
+//! [`Change::growth`] subtracts counters and leaves out those that went backwards after a restart; rates divide by
+//! the time between the middles of the readings. Missing values are absent, never 0. Start reading at [`Reading`] and
+//! [`Change::growth`].
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,9 @@
 //! Figures of the hosts of a run: `hosts` of the summary.
+//!
+//! [`HostSummary::add`] folds the readings of a host in order and stores roles, maxima, lost sources and a histogram
+//! of the yardstick's times; [`HostSummary::finish`] turns that histogram into speeds relative to the median.
+//! [`HostFigures::between`] computes rates between any two readings. A value that was not read is `None`. Shares are
+//! 0 to 1, `run_delay` is seconds per second over all threads. Start reading at [`HostFigures::between`].
 
 use serde::{Deserialize, Serialize};
 

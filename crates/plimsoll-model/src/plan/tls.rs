@@ -1,4 +1,8 @@
 //! TLS of a load and of a server: trust, certificates, versions, groups and tickets.
+//!
+//! [`TlsOptions`] is the client's part of a load plan and contains everything about TLS that affects a measurement.
+//! [`Identity`] and [`TicketKey`] are secrets: `Debug` hides them, and `framed!` restricts their serialisation to
+//! frames, so that they cannot reach an archive. Certificates and keys are PEM text. Start reading at [`TlsOptions`].
 
 use std::str::FromStr;
 

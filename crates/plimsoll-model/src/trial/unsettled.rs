@@ -1,4 +1,9 @@
-//! Why a search claims no interval: typed where it is known; the text is made in `report`.
+//! The reasons for which a search claims no interval; the report turns them into text.
+//!
+//! [`Unsettled`] is data only: each variant stores the figures of the evidence, and [`Contrast`] pairs one
+//! [`Witness`], such as steal or the server's CPU time per answer, at the higher and at the lower capacity.
+//! `plimsoll-capacity` chooses the variant, [`Outcome`](super::Outcome) stores it, and the serialised form is part of
+//! the summary's JSON. Start reading at [`Unsettled`].
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,9 @@
 //! Limits of a process's control groups, in both versions of their file system.
+//!
+//! `memberships` parses `/proc/PID/cgroup`, and `groups` lists a group with all groups above it, because each of them
+//! may have a limit. [`CgroupLimits::read`] returns the tightest memory and task limit among them; memory in use
+//! excludes reclaimable page cache. [`CpuQuota`] and [`throttled_periods`] cover CPU time. Paths are resolved below a
+//! root directory, which tests replace. Start reading at `CgroupLimits::of_process`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,9 @@
-//! Figures that HAProxy and nginx report of themselves.
+//! Figures that HAProxy and nginx report about themselves.
+//!
+//! `read` is called once per reading and server: it sends `show info`, `show stat` and `show table` to HAProxy, or
+//! requests nginx's stub_status, and adds the figures to a `Reading`. The label `process` is the number of the
+//! server. `INFO` maps the lines of `show info` to metrics; limits with their use come from `server_limits`. An error
+//! becomes the reason of a missing source. Start reading at `read`.
 
 use std::path::Path;
 

@@ -1,4 +1,9 @@
 //! The client of a connection that several operations share.
+//!
+//! [`Shared`] borrows either an HTTP/2 client or an MQTT window and gives the engine's loop one interface for both. A
+//! key of the caller identifies each operation. The usual sequence is `has_room`, an operation, `take_output`, then
+//! the answers; after a loss `take_lost` yields the open keys one by one. Methods that concern one protocol only
+//! return a neutral value for the other. Start reading at [`Shared::has_room`] and [`Shared::take_lost`].
 
 use plimsoll_model::target::Filling;
 

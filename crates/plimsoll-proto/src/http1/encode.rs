@@ -1,4 +1,9 @@
-//! Encoding for both halves. Nothing here reads or judges; input was checked before.
+//! Encoding of HTTP/1.1 for both halves; the input was checked before.
+//!
+//! [`request`] encodes the request of a target once, so that the same bytes can be sent for every operation; a large
+//! body is sent separately between the two parts that [`request_frame`] returns. A server writes [`response_head`],
+//! then plain bytes or [`chunk`] and [`last_chunk`]. Only `Content-Length`, `Connection` and missing defaults are
+//! added; all other headers go out unchanged. Start reading at [`request_frame`].
 
 use std::io::Write;
 

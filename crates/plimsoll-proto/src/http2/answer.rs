@@ -1,4 +1,9 @@
-//! The head of an answer: what its fields say, and whether HTTP/2 allows them.
+//! The head of an answer: the fields that matter, and the checks of RFC 9113 (8.2, 8.3).
+//!
+//! `read_head` walks one header block without a dynamic table, which our SETTINGS forbid, and fills an `AnswerHead`:
+//! status, content length, gRPC status and the first [`Malformation`]. A malformed answer fails only its stream; a
+//! block that cannot be decoded is a `Fault` of the connection. Huffman texts are decoded only if their value is
+//! needed. Start reading at `read_head`.
 
 use thiserror::Error;
 

@@ -1,4 +1,10 @@
-//! Frames: their heads, what each kind must look like, and reading them from a stream of bytes.
+//! HTTP/2 frames: heads, the rules for each kind, and a reader and writers for byte streams.
+//!
+//! `FrameReader::read` returns whole frames, borrowed from the input if they are complete there; DATA is passed
+//! through in pieces and never stored. `Head::check` validates length and stream of a frame before its payload
+//! arrives. `OpenBlock` joins HEADERS and CONTINUATION within bounds, and `raise_window` and `move_windows` hold the
+//! window arithmetic. Payloads are at most 16,384 bytes. Errors are a `Fault` with the code for GOAWAY. Start reading
+//! at `FrameReader::read`.
 
 /// First bytes of a client (RFC 9113, 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -1,4 +1,9 @@
-//! The request of a client's stream: a header block and a body, made once for each target.
+//! The request of a client's stream: a header block that is encoded once for each target, and the gRPC prefix.
+//!
+//! [`write_request_block`] writes the pseudo-fields first, then the target's headers in lower case and the defaults
+//! that are missing. Fields that concern framing (`host`, `content-length`) come from the target itself, once. The
+//! content type alone decides if a call is gRPC ([`is_grpc`]); such a call has no `content-length`. Start reading at
+//! [`write_request_block`].
 
 use plimsoll_model::target::Target;
 

@@ -1,4 +1,10 @@
-//! The server half: the requests of one connection, each on a stream of its own.
+//! The server half of HTTP/2: the requests of one connection, one stream each.
+//!
+//! [`Server::handle_bytes`] reads frames and reports when a request begins, completes or is reset; the caller then
+//! writes the answer with `write_head`, `write_data` and `write_trailers` within both flow-control windows. An idle
+//! connection is stored as a [`ServerRest`] of 40 bytes; [`Server::resume`] and [`Server::leave`] lend the large
+//! state. Resets and frames that ask for nothing are limited per 10 s (CVE-2023-44487). Start reading at
+//! `Server::handle_frames`.
 
 use plimsoll_model::Nanos;
 use thiserror::Error;

@@ -1,4 +1,10 @@
-//! The client half: the meaning of the broker's packets for the one packet that is open, and for pings beside it.
+//! The client half of MQTT: answers to the one open packet, and to pings beside it.
+//!
+//! [`Opening`] reads until the connection is usable; [`Opening::finish`] then yields a [`Client`] of at most 28
+//! bytes. The `expect_…` functions set the awaited packet, and [`Client::handle_bytes`] reads packets until one
+//! completes an operation or answers a keep-alive ping. Deliveries and PUBREL are answered in `reply` and end
+//! nothing. PINGRESPs have no identifier, so pings before and behind an awaited one are counted. Start reading at
+//! `Client::end_packet`.
 
 use plimsoll_model::target::MqttVersion;
 

@@ -1,4 +1,9 @@
-//! The beginning of a connection: CONNACK with the broker's limits, and SUBACK.
+//! The start of a connection: CONNACK with the broker's limits, then SUBACK.
+//!
+//! `Greeting` collects the bytes of one packet and handles it in `Greeting::end_packet`, which returns `true` when
+//! the connection is usable: after CONNACK, or after SUBACK if there is a subscription. `Limits` are the properties
+//! of a version 5 CONNACK; a limit below the [`Needs`] of the plan is an error, as is a SUBACK with a lower quality
+//! of service. Messages before CONNACK are refused. Start reading at `Greeting::end_packet`.
 
 use plimsoll_model::target::{MqttVersion, Qos};
 

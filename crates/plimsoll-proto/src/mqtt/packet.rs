@@ -1,4 +1,10 @@
-//! Packets, byte by byte.
+//! The encoding of the packets that a client sends.
+//!
+//! Each function appends one packet to a buffer: [`connect`], [`publish`], [`subscribe`], [`pingreq`], [`disconnect`]
+//! and acknowledgements. `begin` writes the fixed header with its length of at most four bytes, and
+//! `remaining_length` parses such a length. A client without `--inflight` has one open packet, so all packets share
+//! the identifier `PACKET_ID`; `set_identifier` replaces it. Callers check lengths beforehand. Start reading at
+//! [`connect`].
 
 use plimsoll_model::target::{
     Credentials, MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, Subscription, Will,

@@ -1,4 +1,9 @@
-//! Properties of version 5 (MQTT 5.0, 2.2.2).
+//! The properties of packets in MQTT version 5 (MQTT 5.0, 2.2.2).
+//!
+//! `kind` is the table of value forms, and the `is_of_…` functions state which packet may carry which property.
+//! `Properties` iterates over (identifier, value) and ends after its first error; unknown, foreign and repeated
+//! properties are errors. The value of a text includes its two length bytes. [`reason_string`] extracts the broker's
+//! explanation from raw packets. Start reading at `Properties::split`.
 
 use super::error::{Result, malformed};
 use super::packet::{CONNACK, DISCONNECT, PUBACK, PUBCOMP, PUBREC, SUBACK, remaining_length};

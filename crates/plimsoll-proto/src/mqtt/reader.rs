@@ -1,4 +1,9 @@
-//! Packets of a broker, one after the other, of each no more than a client needs.
+//! A reader of a broker's packets that stores only the bytes a client needs.
+//!
+//! `Reader::read` consumes bytes up to the end of one packet and returns the first byte of that packet. `Part` is the
+//! state: the fixed header, then plain content, or the fields of a PUBLISH one by one. The first `KEPT` bytes of each
+//! packet are stored: for a PUBLISH, the identifier and, if there is room, the payload's stamp. A PUBLISH may have
+//! any length, other packets at most 64 KiB. Start reading at `Reader::read`, then `end_byte`.
 
 use plimsoll_model::target::{MqttVersion, STAMP_BYTES};
 

@@ -1,4 +1,9 @@
-//! Subscriptions of one client of a broker, in one piece of memory: a server has many clients.
+//! The subscriptions of one client of a broker, stored in one allocation because a server has many clients.
+//!
+//! [`Subscriptions`] is a boxed slice: the last packet identifier (2 bytes), then options, length and text of each
+//! filter, at most 64 KiB in total. An empty slice means that the client never subscribed. Lookups scan the filters
+//! linearly. `own_qos` decides whether a client receives its own message; [`Subscriptions::renumber`] gives a
+//! delivered PUBLISH the next identifier. Start reading at `Subscriptions::add`.
 
 use plimsoll_model::target::filter_matches;
 

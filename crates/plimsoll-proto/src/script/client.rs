@@ -1,4 +1,10 @@
-//! Runs a script on one connection.
+//! The execution of a script on one connection.
+//!
+//! [`Client`] is an index into the instructions of the opening or the operation, plus the state of the present one.
+//! The caller sends the leading bytes itself and then reports that with [`Client::expect_operation`].
+//! [`Client::handle_bytes`] matches input against each instruction and appends further sends to `reply`. During a
+//! sleep the caller keeps the time, and at most 64 KiB of input are stored. Start reading at
+//! [`Client::handle_bytes`], then `advance` for the matching.
 
 use std::fmt;
 use std::sync::Arc;

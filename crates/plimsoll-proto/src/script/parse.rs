@@ -1,4 +1,10 @@
-//! A script's text into steps.
+//! The parser of a script: text into the steps of its opening and its operation.
+//!
+//! [`parse`] splits the text into lines and words and passes each line to `Parser::statement`, which pushes steps
+//! onto the innermost open block. `end_block` unrolls a `repeat` and completes the script at the end of the `loop`.
+//! `expectation` parses the forms of `expect`, and `complete` checks the rules that concern several lines. Steps,
+//! bytes sent and sleeps are bounded by the constants below. Errors name the line, counted from 1. Start reading at
+//! [`parse`].
 
 use std::io::Result as IoResult;
 

@@ -1,4 +1,10 @@
-//! The client half: the switch, then messages, of which one is awaited at a time.
+//! The client half of WebSocket: the switch from HTTP, then messages, of which one is awaited at a time.
+//!
+//! [`opening`], [`message`], [`ping`] and [`close`] append bytes to send; [`Client`] reads the server's bytes. Before
+//! the switch it parses the response head, afterwards frames, and it appends pongs and close frames to `reply`. A
+//! message is the awaited answer only if it matches the plan's answers, has no stamp and began after the request was
+//! sent; all others are surplus or pushed messages. Opening key and mask are constants. Start reading at
+//! [`Client::handle_bytes`].
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,9 @@
-//! One frame: its head, and the mask of its payload.
+//! One WebSocket frame: head and payload mask (RFC 6455, 5.2).
+//!
+//! `FrameHead::parse` reads a head of at most 14 bytes and rejects reserved bits, unknown opcodes and lengths that
+//! are not in the shortest form; rules that depend on earlier frames are checked by the message reader.
+//! [`write_frame`] is the counterpart for a whole frame. [`apply_mask`] masks and unmasks alike, from any offset of
+//! the payload. Start reading at `FrameHead::parse`.
 
 /// Longest head: two bytes, a length of eight, a mask of four.
 pub const FRAME_HEAD_BYTES_MAX: usize = 14;

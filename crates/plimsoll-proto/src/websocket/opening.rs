@@ -1,4 +1,9 @@
-//! The opening handshake: what asks for WebSocket in an HTTP/1.1 request, and the answer to it.
+//! The server's side of the opening handshake: the fields of an HTTP/1.1 request for WebSocket, and the answer.
+//!
+//! [`Opening::handle_header`] receives each header of a request and stores the few that matter.
+//! [`Opening::is_asked_for`] then reports whether the request asks for WebSocket, and [`Opening::accept`] writes the
+//! 101 response or returns the [`Refusal`], which becomes status 400. The client checks the response with
+//! [`accept_for`]. Start reading at [`Opening::accept`].
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,9 @@
-//! Messages out of frames.
+//! A reader that assembles WebSocket messages from frames.
+//!
+//! [`MessageReader::handle_bytes`] consumes bytes up to the end of a message or of a control frame and reports which
+//! one ended. Payload is unmasked in pieces of 1 KiB and passed to a callback; only a partial head and the payload of
+//! the last control frame (at most 125 bytes) are stored. `begin_frame` checks masking, order and length of a frame,
+//! and text is checked as UTF-8 on the way. Start reading at [`MessageReader::handle_bytes`].
 
 use thiserror::Error;
 

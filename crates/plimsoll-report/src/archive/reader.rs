@@ -1,4 +1,10 @@
-//! Reading an archive, also one whose run was killed.
+//! The reader of an archive, also of a run that was killed.
+//!
+//! [`Archive::open`] reads manifest, trials, events and summary into memory; the intervals and rows are too large for
+//! that and are read one line at a time through [`Lines`]. Single lines and everything that is kept in memory have
+//! upper bounds in bytes. A last line without its end and a missing summary are no errors. An event of an unknown
+//! kind is counted as newer and left out; any other damage is reported with file, line and remedy (`unread`). Start
+//! reading at [`Archive::open`].
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};

@@ -1,4 +1,9 @@
-//! Drawing a report again, checking it against the intervals, and rebuilding a missing summary.
+//! Redrawing of a report, its check against the intervals, and reconstruction of a missing summary.
+//!
+//! [`redraw`] is the entry. `Totals` adds up the intervals per trial with bounded histogram memory. `Figures` holds
+//! the counts and corrected quantiles that must agree between summary, trials and intervals; a difference becomes a
+//! warning. A killed run has no summary: `rebuild` replays its events and trials through `RunState`, marks the result
+//! partial and INVALID, and counts operations that were due but had not ended as interrupted.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,10 @@
-//! The sink that fills an archive while the run goes on.
+//! The sink that writes the archive of a run while the run is in progress.
+//!
+//! [`ArchiveWriter::create`] makes the directory and its files, the manifest last. [`ArchiveWriter::handle_event`]
+//! then appends each event as one JSON line: seconds to the intervals, judged trials to the trials, batches of
+//! operations to the rows, everything else to the events. Lines are not buffered, so a killed run loses at most the
+//! line that was being written. The first failure is returned; after it, only [`ArchiveWriter::finish`] still tries
+//! to write the summary. Start reading at `ArchiveWriter::store`.
 
 use std::fs::File;
 use std::io::Write;

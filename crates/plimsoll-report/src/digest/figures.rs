@@ -1,4 +1,9 @@
 //! The key figures of a run: name, figure and remark of each.
+//!
+//! One function per kind of result returns its [`KeyFigure`]s in the order in which reports show them;
+//! `digest/mod.rs` selects the function, and storms have theirs in `digest/storm.rs`. Figures are texts with their
+//! units, made from the summary alone. A figure that is unknown is omitted or says so, and is never shown as zero.
+//! Start reading at [`of_search`].
 
 use plimsoll_model::compare::{CompareSummary, Difference};
 use plimsoll_model::hold::HoldSummary;

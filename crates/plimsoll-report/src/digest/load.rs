@@ -1,4 +1,9 @@
-//! The answer of one load: a verdict in words, then what it rests on.
+//! The answer of one load: a verdict in words, then its grounds.
+//!
+//! [`head_word`] is the word before the sentence: the verdict, or DONE, FAILED or PARTIAL if no goal was judged or
+//! the run was cut short. [`sentence`] joins three parts: the pace, or why no operation was ok; the share of ok
+//! answers with p99; and [`judgement`], the goals that were met and missed or the reason for INVALID. The verdict
+//! comes with the summary. Start reading at [`sentence`].
 
 use plimsoll_model::summary::{DeliverySummary, Summary};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict, deciding};

@@ -1,4 +1,9 @@
 //! The answers of a search.
+//!
+//! [`answers`] distinguishes repeated searches, searches for connections, and searches with one SLO or several.
+//! [`of_slo`] makes the answers for one SLO: safe load and interval, trials that are not counted, and advice.
+//! [`of_rate`] and [`of_connections`] have a sentence for each [`Outcome`], and [`title`] words it for a chart. A
+//! bound is a rate or a number of connections, by the [`Axis`]. Start reading at [`of_rate`].
 
 use plimsoll_model::Rate;
 use plimsoll_model::repeat::RepeatSummary;

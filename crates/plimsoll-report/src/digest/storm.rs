@@ -1,4 +1,9 @@
 //! The answers of a search for the largest storm.
+//!
+//! [`answers`] returns the sentences in their order: safe storm, interval, endless storm, jitter, and one for each
+//! remedy that was searched with. [`figures()`] returns the key figures. [`interval`] and [`remedy`] match on the
+//! [`Outcome`], so that each end of a search has its sentence. The size of a storm is a number of connections cut at
+//! once, shown with its share of all. Start reading at [`answers`].
 
 use plimsoll_model::confirmation::Remedied;
 use plimsoll_model::storm::{EndsBelow, Jitter, StormSummary, StormTrial};

@@ -1,4 +1,9 @@
 //! The seconds of a run as one table: the same columns for every format.
+//!
+//! [`Table`] is an iterator: it reads the intervals of an archive one at a time and yields a row of JSON values, in
+//! which `null` was not measured. [`COLUMNS`] pairs each name with a function of a [`Row`]; the columns of
+//! [`HOST_COLUMNS`] follow for each host. A host's values come from the reading nearest to the end of the second, at
+//! most 600 ms off. The readings are reduced to rows before the first second. Start reading at [`COLUMNS`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,9 @@
-//! The document of the run that goes on, and its changes, for the viewers of the page.
+//! The document of the running run, and its changes, for the viewers of the page.
+//!
+//! [`Document::handle`] applies each message to three [`ViewBuilder`]s, with columns of 1, 10 and 100 s, and stores
+//! the patches of the first one in [`Records`]. Once its 3,600 columns are full, the next coarser one takes its place
+//! and viewers fetch the document again. [`Document::fetch`] returns the document with the number of its last change,
+//! from which a viewer continues. Start reading at [`Document::change`].
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,9 @@
 //! The HTTP server: connections, routes, headers. One task for each connection, all in one thread.
+//!
+//! [`serve`] accepts connections until `closing` is set; [`Connections`] bounds their number, and [`answer`] runs one
+//! of them over hyper. Two layers surround the routes: [`admitting`] refuses requests that [`Access`] does not admit,
+//! and [`protected`] adds security headers to the answers of the routes. A head and unread output are bounded by 64
+//! KiB per connection, and [`Patience`] has the time limits. Start reading at [`serve`].
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,9 @@
 //! The routes of the page: itself, its document, and the stream of changes.
+//!
+//! [`Viewers::routes`] serves the page, `view` (the document as JSON, gzip) and `events` (server-sent events), below
+//! the token if there is one. A [`Viewer`] is a position in the list of changes: [`Viewer::next`] sends the change
+//! after it, or waits for one. A viewer whose position is no longer in the list gets `reset` and fetches the document
+//! again. At most 16 streams are open at once. Start reading at [`Viewer::next`].
 
 use std::convert::Infallible;
 use std::sync::Arc;

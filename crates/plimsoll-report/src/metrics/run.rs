@@ -1,4 +1,9 @@
 //! The metrics of a run: a projection of its state.
+//!
+//! [`RunMetrics::families`] turns a [`RunState`] into counters, gauges and histograms, which the other files of
+//! `metrics/` format. Counters cover all loads since the run started and only grow. Histograms have the edges 1, 2
+//! and 5 of each decade from 0.1 ms to 100 s, and the deadline. After [`RunMetrics::finish`] the offered rate is 0. A
+//! gauge or counter without a point is left out. Start reading at [`RunMetrics::families`].
 
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialBounds, Verdict};

@@ -1,4 +1,9 @@
 //! Assets of every page: styles, programs, and the policy that allows exactly these.
+//!
+//! All assets are compiled in, so a page in a file loads nothing. [`program`] concatenates the scripts of [`OWN`] in
+//! an order in which each uses only earlier ones. [`policy`] makes the Content-Security-Policy from SHA-256 hashes of
+//! the texts in the page; only [`PLOT_STYLE`] is a fixed hash and changes with the version of Observable Plot.
+//! [`Place`] decides whether a page may connect to its server. Start reading at [`policy`].
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,9 @@
-//! The figures of a page by kind of result: what each draws, why it may be empty, and the rows of its table.
+//! The figures of a page by kind of result: chart, texts, switches, and rows of the table.
+//!
+//! Each [`Figure`] is a constant with the name by which the page's program finds its drawing in `assets/`, and the
+//! [`Rows`] of its table. The lists `LOAD`, `RATE_SEARCH` and so on assign figures to the [`Section`]s of the page;
+//! [`figures()`] selects the list by the kind of result and the axis. [`title`] replaces the fixed subject by a
+//! sentence about the run once the run has ended. Start reading at [`figures()`].
 
 use plimsoll_model::result::{RunKind, RunResult};
 use plimsoll_model::search::Axis;

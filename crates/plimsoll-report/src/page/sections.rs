@@ -1,4 +1,9 @@
-//! The parts of a page that are words and tables: the answer, figures, checks, trials, and how to do it again.
+//! The parts of a page that are words and tables: answer, figures, checks, trials, and the command to repeat.
+//!
+//! Each function returns the markup of one part of a [`View`], and `page/mod.rs` puts the parts in order. The words
+//! come from [`Digest`], `terminal::facts` and `terminal::findings`, so the page and the terminal report agree.
+//! [`TABLES`] has the tables that only some runs have, as paths into the JSON of the view; a table without figures is
+//! omitted. A running page has no summary, and each function handles that. Start reading at [`answer`].
 
 use maud::{Markup, html};
 use plimsoll_model::result::RunResult;

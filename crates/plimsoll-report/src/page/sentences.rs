@@ -1,4 +1,9 @@
 //! The titles of charts: each states what the chart shows of this run.
+//!
+//! Each function makes the title of one chart from the [`Summary`] or a part of it; `page/figures.rs` calls them once
+//! the run has ended and shows a fixed subject before that. A title states figures and verdicts that are in the
+//! summary and judges nothing. Text of a peer, a host or a file passes through [`clean`]. Start reading at
+//! [`latency`].
 
 use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary, Projection};
 use plimsoll_model::host::HostSummary;

@@ -1,4 +1,9 @@
-//! The tables behind the charts: what each chart's figures are called, where they stand in the document, and the rows.
+//! The tables behind the charts: headings, paths of the values in the document, and rows.
+//!
+//! [`Rows`] names a source in the JSON of the view and a path for each [`Column`]; the page's program reads the same
+//! definitions. [`Table::of`] resolves the paths to cells that borrow from the document. [`Table::thinned`] leaves at
+//! most 60 rows, in which each column shows the last, largest or smallest of the values, by its [`Thin`]. A missing
+//! value is [`NOT_MEASURED`], never a zero. Start reading at [`Rows`] and [`Table::of_parts`].
 
 use maud::{Markup, html};
 use plimsoll_model::units::grouped;

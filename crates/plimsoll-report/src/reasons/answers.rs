@@ -1,4 +1,9 @@
-//! Answers that failed: statuses of HTTP and gRPC, reason codes of MQTT, and answers that no request asked for.
+//! Answers that failed: statuses of HTTP and gRPC, reason codes of MQTT, and unrequested answers.
+//!
+//! Each `of_` function is a table from a code to a sentence and a remedy; `reasons.rs` selects the function by the
+//! reason. The first matching row counts, so in [`of_status`] the rows with a condition on the body or the
+//! [`Setting`] precede the general row of their status. The body must come in small letters. [`quoted`] escapes words
+//! of a server before they are shown. Start reading at [`of_status`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::reason::MqttPacket;

@@ -1,4 +1,10 @@
-//! The text of a cause: the limiting resource, how sure that is, what was read, and the next limit.
+//! The text of a cause: limiting resource, grade, evidence, and the next limit.
+//!
+//! [`section`] writes each finding of a summary in order: sentence, evidence, missing evidence, tests, remedy, and
+//! the search with the limit raised; below them the next limit and the excluded resources. [`Search`] holds what the
+//! wording depends on: the axis, and whether the search found an interval. Names and grades are exhaustive matches.
+//! The number passed to [`Page::key`] bounds the lines of an entry in the report on one screen. Start reading at
+//! [`section`].
 
 use plimsoll_model::cause::{
     Cause, Evidence, EvidenceUnit, Finding, Grade, Limited, Missing, Projected, Resource,

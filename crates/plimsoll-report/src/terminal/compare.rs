@@ -1,4 +1,9 @@
-//! The report of a comparison: the difference in words, how sure it is, every round.
+//! The report of a comparison: its facts, further metrics, and every round.
+//!
+//! [`render`] writes the facts, the metrics beside the compared one, a table of rounds, and the reason for each
+//! INVALID side. The sentence about the difference comes from `digest/compare.rs`. A ratio is always B/A, and its
+//! interval is shown as a pair of signed changes; [`figure`] shows a value in the unit of its metric.
+//! [`render_round_line`] is the progress line of a round. Start reading at [`facts`].
 
 use plimsoll_model::compare::{
     Arm, BlockSummary, CompareSummary, Difference, MeasuredSummary, Metric, RoundSummary,

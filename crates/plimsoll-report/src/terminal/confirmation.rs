@@ -1,4 +1,10 @@
-//! The test of a cause in words: what was changed, what was predicted, what came out.
+//! The test of a cause in words: the change, the prediction and the result.
+//!
+//! [`change`] words an [`Intervention`] with its values in the unit of the limit. The progress lines are
+//! [`render_confirmation_plan`], [`render_confirmation_pair`] and [`render_remedy_plan`]; the report has [`sentence`]
+//! for the test and [`remedied`] for the search with one thing changed. Ratios compare capacities, with 1 for no
+//! change, and [`percent`] shows them as signed changes. A test that was not made has no intervention and states why.
+//! Start reading at [`sentence`].
 
 use plimsoll_model::compare::Difference;
 use plimsoll_model::confirmation::{

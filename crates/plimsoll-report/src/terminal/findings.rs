@@ -1,4 +1,9 @@
 //! The words of a check, made here and nowhere else: its figures with their units, and its limits.
+//!
+//! `words` joins the measures of a [`Check`] into a value and a limit, unless the check came with its text from a
+//! file. `seen`, `seen_and_limit` and `line` are the forms for reports; `worded` and `worded_summary` store the words
+//! in records that are read without plimsoll. A figure stays a number with a [`Unit`] up to this module, and no words
+//! are parsed back. Start reading at `words`.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::result::RunResult;

@@ -1,4 +1,9 @@
 //! The findings of a gate against a baseline, in words.
+//!
+//! [`GateLine::of`] turns a [`GateFinding`], or the reason why two runs cannot be compared, into a text and one of
+//! the words pass, WARN, FAIL and NONE; [`render_gate`] writes the lines of a [`GateReport`] below the report. The
+//! results are decided in `plimsoll-capacity`; only the words are made here. A change is shown in percent, or in
+//! percentage points if the metric is a share. Start reading at [`sentence`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::gate::{

@@ -1,4 +1,9 @@
-//! The report of a hold: what was held and what it costs, then what went wrong.
+//! The report of a hold: connections held and their memory, then failures.
+//!
+//! [`render`] writes memory per connection for each level, projected limits, memory kept after each cycle, latency,
+//! facts and errors, in this order. [`MEMORY`] has the columns of memory: bytes per connection above the baseline,
+//! with `?` for a missing reading. Reports of searches for connections reuse [`costs`], [`projections`] and
+//! [`closing`], and [`plateau_line`] is the progress line of a level. Start reading at [`costs`].
 
 use plimsoll_model::hold::{Confidence, HoldSummary, Plateau, PlateauSummary, Projection};
 use plimsoll_model::settings::Operation;

@@ -1,4 +1,10 @@
 //! Words, numbers and lines of a terminal page: wrapping, aligned labels, colours on request.
+//!
+//! A [`Page`] collects headings, table rows as they are, and labelled entries wrapped to 60 to 100 columns.
+//! [`Page::entries`] runs the same writers but returns [`Entry`] values, which the HTML page and Markdown lay out
+//! themselves. The free functions format numbers with units; a no-break space holds both together until [`wrap`]
+//! replaces it. [`clean`] must be applied to every text of a peer, a host or a file. Start reading at
+//! [`Page::entry`].
 
 use plimsoll_model::trial::{Level, Verdict};
 use plimsoll_model::units::grouped;

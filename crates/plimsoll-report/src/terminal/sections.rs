@@ -1,4 +1,10 @@
-//! The parts that the reports of loads and of searches share.
+//! The sections that the reports of loads, searches and holds share.
+//!
+//! Each function writes one section of a [`Summary`] to a [`Page`]; the report of each kind of result decides the
+//! order. [`latency`] is a table, [`operations`] and [`generator`] are labelled entries, and [`errors`] adds reasons
+//! and remedies to each class. Nothing is judged here: verdicts and levels come with the records. Text of a peer, a
+//! host or a file passes through [`clean`]. An entry within [`Page::key`] is also in the report on one screen. Start
+//! reading at [`operations`].
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
 //! Charts in the cells of a terminal.
+//!
+//! [`latency`] and [`held`] draw over time through [`over_time`]: x is the age in seconds, negative, over at least 60
+//! s. [`trials`] draws load against p99 with a mark for each verdict, and the bounds as upright lines. [`Scale`] is
+//! the axis of milliseconds: linear from 0, or logarithmic between whole powers of ten from 0.001 ms. A second
+//! without a latency leaves a gap. Start reading at [`latency`].
 
 use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::trial::Verdict;

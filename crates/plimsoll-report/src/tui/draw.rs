@@ -1,4 +1,9 @@
-//! The screen: title and figures above, one panel or two in the middle, hosts, notes and keys below.
+//! The screen of a run: title and figures above, one panel or two in the middle, hosts, notes and keys below.
+//!
+//! The [`Scene`] of [`State`] draws one frame from the state and the [`Look`], and changes neither. [`top`] and
+//! [`bottom`] make lines by importance, and [`around`] drops those next to the panels if rows are short. [`panels`]
+//! decides which panels this run has and in which order, and [`panel`] draws one. A terminal that is too small for
+//! panels gets title and figures only. Start reading at [`panels`].
 
 use plimsoll_model::spans::{Span as Measured, Spans};
 use plimsoll_model::summary::FullQuantiles;

@@ -1,4 +1,9 @@
 //! Drawing of the state of a watched host.
+//!
+//! The [`Scene`] of [`Watched`] draws the title, one or two of [`PANELS`], and below them processes, warnings and
+//! keys. The panel of graphs has a [`Graph`] for connections, packets, bytes and memory, and a row for each CPU; the
+//! newest interval is at the right edge. Every graph starts at 0. [`Graph::top`] is the limit if the use reaches a
+//! quarter of it, else the highest value. Start reading at [`graphs`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::{LimitKind, LimitUse};

@@ -1,4 +1,9 @@
 //! The state of a run for its screen.
+//!
+//! A [`Tracker`] takes events and readings and owns the [`State`], which `tui/draw.rs` draws. Figures that all
+//! outputs share are in [`RunState`]; this module adds the history that only a screen shows: 300 seconds, 400 trials,
+//! and 100 lines of results and of notes, of which the oldest go first. Times are durations since the run started and
+//! come in as arguments. Start reading at [`Tracker::handle_event`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;

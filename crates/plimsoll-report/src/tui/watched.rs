@@ -1,4 +1,9 @@
-//! The screen of `watch`: five graphs with the limit beside each, and panels of limits, processes and events.
+//! The state of the screen of `watch`: points of the graphs, and limits, processes and events.
+//!
+//! [`Watched::handle_reading`] takes the newest interval of a [`History`] and makes a [`Point`] for the graphs and a
+//! [`Now`] with the details; `tui/graphs.rs` draws both. At most 300 points, 64 limits and 100 lines of events and of
+//! notes are stored. A value that was not read is `None`; the functions at the end of the file show it as `-`. Start
+//! reading at [`Watched::handle_reading`].
 
 use std::collections::VecDeque;
 

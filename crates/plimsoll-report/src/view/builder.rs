@@ -1,4 +1,10 @@
-//! Events and readings in, the document and its changes out.
+//! The builder of a view: events and readings in, the document and its changes out.
+//!
+//! [`ViewBuilder::handle_event`] and [`ViewBuilder::handle_reading`] update the builder and return the [`Patch`]es
+//! for viewers of a running page; [`ViewBuilder::view`] makes the whole document. A second enters its column when the
+//! next second arrives or the load ends, because only then is it known to be whole. A document has at most
+//! [`COLUMNS_MAX`] columns: [`ViewBuilder::column_for`] gives the seconds per column, and beyond the maximum the
+//! oldest column is dropped. Start reading at [`ViewBuilder::handle_event`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,9 @@
 //! Rows of the hosts of a run: rates between two readings, gauges of the later one.
+//!
+//! [`Host::add`] compares a reading with the previous one and appends a [`HostPoint`] if about one column of time (at
+//! least three quarters) lies between them. A reading before the first load gives no row, but the first rates start
+//! from it. [`Host::columns`] turns the rows into one list per field. `speed` compares a row with the median of all
+//! rows so far, so `columns` computes it again at the end. Start reading at [`Host::add`].
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
-//! The seconds of a run, or stretches of some seconds where there are many.
+//! The columns of a view over time: seconds of a run, or stretches of some seconds in a long run.
+//!
+//! [`Stretch::add`] merges the tallies of consecutive seconds and [`Stretch::row`] makes one [`Second`] of them.
+//! Rates are means over the seconds in which operations came due all the time ([`is_whole`]), percentiles come from
+//! the merged histograms, and errors and connections are counts of the whole stretch. Latencies are milliseconds with
+//! four significant digits; `None` was not measured. Start reading at [`Stretch::row`].
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
-//! One page: limits, the five graphs, CPUs, threads, servers, and what should not have happened.
+//! One page of a watched host: limits, graphs, CPUs, servers, events, and values that cannot be read.
+//!
+//! [`page()`] draws the last interval of a [`History`]; rates are differences between its two readings, and a graph
+//! has a column for each of the last 24 intervals, scaled to the largest. Until the second reading arrives the page
+//! only says that it waits. The 4 fullest limits are listed. The functions visible to the crate, such as
+//! [`limit_text`] and [`servers`], also word the screen (`tui/watched.rs`). Start reading at [`page()`].
 
 use std::iter::{once, repeat};
 

@@ -1,4 +1,10 @@
 //! The allocator of (source, port) pairs.
+//!
+//! [`PortAllocator`] has a [`Ring`] for each route; a slot is the number of a pair within the slice of this shard.
+//! [`PortAllocator::take`] offers unused slots first, then freed ones, those whose TIME_WAIT of 60 s has ended, those
+//! that were refused a minute ago, and last those still in TIME_WAIT. Each [`Candidate`] must be answered by
+//! `connected`, `refused` or `unused`, else its pair is lost for the run. Nothing here makes a system call or reads a
+//! clock. Start reading at [`Ring::take`].
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

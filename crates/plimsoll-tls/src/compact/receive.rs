@@ -1,4 +1,10 @@
 //! The receiving half of a compact connection.
+//!
+//! [`Compact::receive`] decrypts the whole records at the front of its input and returns the number of bytes
+//! consumed; the caller buffers an incomplete record. Application data stays in `plaintext`; handshake messages and
+//! alerts are decrypted there too, handled, and truncated away. A fault of the peer queues an alert and sets
+//! [`Flags::FAILED`], after which nothing is read. At most 32 records without data may follow one another. Start
+//! reading at [`Compact::receive`].
 
 use rustls::AlertDescription;
 

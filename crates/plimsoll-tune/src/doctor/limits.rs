@@ -1,4 +1,9 @@
-//! Each limit: what the connections need, what the host allows, and how to raise it.
+//! Each limit: the need of the connections, the value on the host, and the way to raise it.
+//!
+//! Input is a [`Shape`] (processes and connections to run) and the [`HostLimits`] that were read; output is one
+//! [`Need`] per limit. Each function of this file describes one limit as a `Limit`: a need that never falls with the
+//! number of connections, a present value, and a fix. `Limit::judge` compares both and finds the most connections
+//! that fit by bisection. Start with `lines`, which has all limits in the order in which a ramp reaches them.
 
 use plimsoll_model::hold::memory_reserve_bytes;
 use plimsoll_model::units::grouped;

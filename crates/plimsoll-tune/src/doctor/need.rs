@@ -1,4 +1,9 @@
-//! One limit against what is needed of it.
+//! One limit, compared with the need for it.
+//!
+//! A [`Need`] has the need and the present value in one [`Unit`], a [`Verdict`], the most connections that fit, and a
+//! [`Fix`] if the limit is low. A fix is text for a person (`now`) and a list of [`Setting`]s, which `tune` can
+//! apply; the combinators of [`Fix`] join several fixes and keep their order. Only [`Verdict::Short`] means that
+//! connections fail. Start with [`Need`].
 
 use std::fmt;
 

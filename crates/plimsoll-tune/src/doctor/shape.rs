@@ -1,4 +1,10 @@
-//! The processes to run on a host: their kinds, and from where they connect.
+//! The processes to run on a host: their kinds, their memory, and the addresses from which they connect.
+//!
+//! A [`Shape`] has a number of connections, a [`Part`] per kind of process and a [`Hop`] per leg on which this host
+//! connects. The methods compute the use of each resource by that number: sockets, threads, descriptors, and bytes.
+//! The constants are measured sizes per socket, connection or process. A part without a fixed count of processes gets
+//! the number that its descriptor limit requires. The file only computes; `limits` compares the results with the
+//! host. Start with [`Shape`].
 
 use plimsoll_probe::limits::HostLimits;
 

@@ -1,4 +1,9 @@
-//! HAProxy 2.4 and later.
+//! Configurations of HAProxy 2.4 and later.
+//!
+//! [`HAPROXY`] is the description that the callers use: names, places, quoting, and the writer. The writer,
+//! `configure`, turns a [`ProxyGoal`] into text, memory and descriptors. One function writes each section (`global`,
+//! `defaults`, `frontend`, `backend`). Each setting has a comment with its reason and its source. The version decides
+//! about directives that older versions do not have. Start with `configure`.
 
 use plimsoll_model::SutKind;
 use plimsoll_model::units::grouped;

@@ -1,4 +1,9 @@
-//! nginx 1.18 and later.
+//! Configurations of nginx 1.18 and later.
+//!
+//! [`NGINX`] is the description that the callers use: names, places, quoting, and the writer. The writer,
+//! `configure`, turns a [`ProxyGoal`] into text, memory and descriptors; one function writes each block. Each setting
+//! has a comment with its reason and its source. Every worker has slots for both sides of its share of the
+//! connections and a quarter more, because the kernel distributes connections by a hash. Start with `configure`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,9 @@
-//! Files that keep settings over a reboot, and limits for the processes that start later.
+//! Files that keep settings over a reboot, and limits for processes that start later.
+//!
+//! `keep` writes two files at most: one of sysctls, and one of process limits for the parent that [`StartedBy`] names
+//! (a systemd unit or a login). Each write replaces a whole file. Lines of an earlier apply stay unless the new ones
+//! have their key. The journal has the intended text before the file changes and a record of completion after it, so
+//! that `revert` can restore the old file. Start with `keep`.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,10 @@
 //! The plan of changes for a stated number of connections, and the settings that deliberately stay.
+//!
+//! [`Plan::of`] reads the needs that `doctor` computed and distributes them over four lists: sysctls to change,
+//! process limits for files, settings that stay, and actions for a person. A limit is raised and never lowered; of
+//! two values for one setting the higher one wins. Before the port range grows, the plan reserves the ports of
+//! listening programs. The file reads settings and changes none; `apply` carries the plan out. Start with
+//! [`Plan::of`].
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

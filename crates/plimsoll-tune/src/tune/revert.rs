@@ -1,4 +1,10 @@
-//! Restores what was there before an apply, from its journal.
+//! Restores the settings from before an apply, from its journal.
+//!
+//! [`revert`] checks the journal first: a path that `apply` never writes is refused before any change, and so is
+//! another host's journal unless `force` is set. Then it undoes the entries from the last to the first and records
+//! each one in the journal. A value that is neither the old nor the new one belongs to somebody else and stays, again
+//! unless forced. Kernel settings of an earlier boot count as gone. Each entry gives a [`Reverted`] with its
+//! [`Reversal`]. Start with [`revert`].
 
 use std::io;
 use std::path::{Component, Path, PathBuf};

@@ -1,4 +1,9 @@
-//! `plimsoll k8s run`: what was typed becomes objects of Kubernetes, and their results come back.
+//! `plimsoll k8s run`: a command whose agents and coordinator are pods of a Kubernetes cluster.
+//!
+//! [`run`] checks the words behind `--`, collects the command with the files that it names (`plan::carried`), and
+//! builds a `KubernetesRun`. `--dry-run` prints its manifests; otherwise `in_cluster` creates the objects, stores the
+//! results in `--out`, and prints the text that the coordinator's pod wrote. The exit code is the one of the command
+//! in the pod. Output of a pod is untrusted and is cleaned before it reaches the terminal. Start with [`run`].
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};

@@ -1,4 +1,9 @@
-//! `plimsoll lab`: an experiment in a laboratory on this host.
+//! `plimsoll lab`: an experiment in a laboratory that is started for it.
+//!
+//! `Planned::of` turns flags into a job, a laboratory plan and the address of the server under test; nothing is
+//! started there. `Bench::measure` starts the laboratory unless it already runs, gives it to the experiment and hands
+//! both to the session. `--repeat` uses one laboratory for all parts, or a new one each time if the flags ask for a
+//! fresh server. Other commands that measure laboratories use [`Planned`] too. Start with [`Planned`].
 
 use std::rc::Rc;
 

@@ -1,4 +1,9 @@
 //! `plimsoll serve`: runs the backend until a signal stops it.
+//!
+//! `run` builds the plan of the listeners, creates a self-signed certificate if TLS needs one, and starts serving
+//! processes that share the ports by SO_REUSEPORT. The loop polls them every 100 ms until a signal: a lost process
+//! ends the command, and the display adds up their counters once per second. With TLS and several processes all share
+//! one ticket key, so that each of them can resume a session. Start with `run`.
 
 use std::io::Write;
 use std::net::TcpListener;

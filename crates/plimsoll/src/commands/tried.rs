@@ -1,4 +1,9 @@
-//! `plimsoll tune haproxy --try`: the configuration in a laboratory, in turn with Debian's default.
+//! `plimsoll tune haproxy --try` and `tune nginx --try`: the configuration and Debian's default, measured in turn.
+//!
+//! [`measure`] plans two laboratories with one certificate, one with Debian's configuration and one with the tuned
+//! one, and runs a [`SizingExperiment`] over them in paired rounds. The command does this twice, for requests and for
+//! handshakes, each with half of the budget, and prints both tables. The connections of the goal are lowered to the
+//! descriptors of this host. Start with [`measure`].
 
 use std::collections::BTreeMap;
 

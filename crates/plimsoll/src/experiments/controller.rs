@@ -1,4 +1,10 @@
 //! Carries out the steps of a procedure on a running hold: orders, waits and readings.
+//!
+//! [`ProcedureController`] is between a [`HoldProcedure`], which decides the next [`Step`], and the coordinator,
+//! which polls it with a [`HoldView`] and gets at most one order back. `begin` starts a step, `advance` checks
+//! whether its order is done and all seconds up to that moment have arrived, and `conclude` hands the result to the
+//! procedure. During a ramp it reads memory and attempts every 500 ms (in a storm its counts), so that the procedure
+//! can stop early. Start with `poll`.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,9 @@
-//! A number of connections, opened level by level and held, and what they cost.
+//! A number of connections, opened level by level and held, and their cost.
+//!
+//! [`HoldExperiment`] lowers the number to the room on the hosts if `--up-to` allows it. `drive` then builds a
+//! [`Staircase`] of levels and lets [`Holders`] steer it on the agents. Every event of the hold goes through a
+//! closure that also feeds the disruptor (events on the server) and the statistics of slow answers. The end is judged
+//! as one hold, and the summary has one plateau per level. Start with `drive`.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,10 @@
-//! The search for a rate, of requests or of handshakes: trials as loads, one after another.
+//! The search for a rate of requests, handshakes or deliveries: trials as loads, one after another.
+//!
+//! [`find`] is the loop: [`GoalSearch`] names the next trial, `run_trial` makes it as one load, the measurement goes
+//! back to the search, and pool and remedies may change the plan for the next trial. The search decides everything;
+//! this file only runs loads and collects observations. `drive` surrounds the loop with the reference run, the
+//! timeout probe and the test of the cause. Trials after the answer (`measure_usage`) change no bound. Start with
+//! [`find`].
 
 use std::ops::ControlFlow;
 

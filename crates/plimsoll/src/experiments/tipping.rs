@@ -1,4 +1,9 @@
 //! The common parts of searches: the verdict on a tipping point, and its reasons.
+//!
+//! The functions are pure and work on the result of any search (rate, connections, storm). [`verdict`] turns the
+//! outcome of each SLO into GOOD, BAD or INVALID and returns the worst; BAD outranks INVALID. [`reasons`] returns the
+//! checks of the trial that decided: the one at the lower bound if the verdict is GOOD, else the last one. The other
+//! functions write the notes and heads of a search. Start with [`verdict`].
 
 use plimsoll_model::summary::FindHead;
 use plimsoll_model::tally::Tally;

@@ -1,4 +1,9 @@
-//! Every command line in the README, the book and the examples is accepted by the parser.
+//! Tests: the parser accepts every command line in the README, the book and the examples.
+//!
+//! The tests collect lines from the fences of Markdown pages (`commands`) and from the scripts and word lists of YAML
+//! files (`commands_of_yaml`), split them as a shell does (`words`), and parse them. Lines with an ellipsis or an
+//! unquoted bracket are placeholders and are skipped. At least 60 lines must be found, so that a broken collector
+//! fails. Start with `every_command_line_of_the_book_is_accepted`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

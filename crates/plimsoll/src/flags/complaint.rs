@@ -1,4 +1,9 @@
-//! Turns an error of the flag parser into one line: what is wrong, and what to do.
+//! Turns an error of the flag parser into one line: the fault, and the fix.
+//!
+//! [`one_line`] receives the error of clap and the words that were typed. [`TypedCommand`] finds the command and the
+//! experiment in these words. Each kind of error has one function. An unknown flag is looked up in `OF_OTHERS` (flags
+//! of other plimsoll commands), in `foreign` (flags of other tools) and in the sibling experiments, in this order.
+//! Values are shown without the credentials of a URL. Start with [`one_line`].
 
 use std::error::Error;
 use std::ffi::OsString;

@@ -1,4 +1,9 @@
-//! `plimsoll report`: a run drawn again, and written in other formats. What was typed, not what it means.
+//! The flags of `plimsoll report`, as typed: a run to draw again, and files to write in other formats.
+//!
+//! [`ReportFlags`] is parsed by clap: the runs, the merge, the comparison with a baseline, and the group
+//! [`ReportFiles`] with one flag per output file. [`ReportFiles::wanted`] turns that group into a list of
+//! [`WantedFile`]s, each with its flag, its place and its format; `commands::report` writes them. A new format needs
+//! a flag and a row there. Start with [`ReportFiles::wanted`].
 
 use std::path::PathBuf;
 

@@ -1,4 +1,9 @@
 //! `plimsoll run FILE`: a command line as a TOML file, with flags by their long names.
+//!
+//! [`RunFlags::line`] reads the file and returns the words of a command line, which the normal parser then parses. A
+//! TOML file becomes one word per key and value (`words`). An archive's manifest has the words already (`archived`),
+//! except for redacted values: an output place without its value is dropped with a note, any other one is an error.
+//! Flags behind the file's name replace those of the file. At most 64 MiB are read. Start with [`RunFlags::line`].
 
 use std::ffi::OsString;
 use std::io::Read;

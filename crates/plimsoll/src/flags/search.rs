@@ -1,4 +1,10 @@
-//! Searches for the tipping point, by what is raised. What was typed, not what it means.
+//! The flags of searches for the tipping point, as typed.
+//!
+//! Each search is a struct of groups: [`RateFlags`] for rates (the type parameter is the group of its pool) and
+//! [`ConnectionsFlags`] for held connections. All of them share [`SearchFlags`] (goals, budget, timeout probe) and
+//! [`SearchLoadFlags`] (the load of every trial). Values are parsed but not compared with each other: `plan::search`
+//! and `plan::connections` check combinations and fill in defaults that depend on the mode. Start with
+//! [`SearchFlags`].
 
 use clap::Args;
 use plimsoll_model::slo::Slo;

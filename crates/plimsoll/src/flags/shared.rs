@@ -1,4 +1,9 @@
-//! Groups of flags that several commands have in common. What was typed, not what it means.
+//! Groups of flags that several commands have in common, as typed.
+//!
+//! Each struct is one group that commands flatten into their own flags, so that a flag has one definition, one help
+//! text and one heading. [`ServerFlags`], [`RequestFlags`] and [`PoolFlags`] describe the server, the request and the
+//! connections; [`OutputFlags`], [`EventFlags`] and [`ServerWatchFlags`] the surroundings of a run. Values are parsed here,
+//! and `plan` checks combinations. Start with [`ServerFlags`].
 
 use std::path::PathBuf;
 

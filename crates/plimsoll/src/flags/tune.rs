@@ -1,4 +1,9 @@
-//! `plimsoll tune`. What was typed, not what it means.
+//! The flags of `plimsoll tune`, as typed.
+//!
+//! [`TuneCommand`] has one variant per subcommand. `plan`, `apply` and `revert` work on settings of this host: the
+//! first two share [`GoalFlags`], the last two [`JournalFlags`]. `haproxy` and `nginx` share [`ProxyFlags`], which
+//! describe the configuration to write and the measurement of `--try`. `commands::tune` carries out the first three,
+//! `plan::tuned_proxy` resolves the other two. Start with [`TuneCommand`].
 
 use std::path::PathBuf;
 

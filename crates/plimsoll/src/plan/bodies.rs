@@ -1,4 +1,9 @@
 //! Request bodies, read once: small ones into the plan, large ones into memory that the agents share.
+//!
+//! [`Bodies`] collects the bodies of one plan. A body of up to 64 KiB is part of the plan; a larger one goes to a
+//! [`BodyWriter`], and the target gets its offset and length. [`Bodies::settle`] moves the small ones there too if
+//! they exceed 8 MiB together, closes the store and attaches it to the targets. One body has at most 1 GiB, all
+//! together less than 4 GiB. A file that several targets name is read once. Start with [`Bodies::settle`].
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,4 +1,9 @@
-//! Events of a load: their flags, checked against what its server allows.
+//! Events of a load: their flags, compared with the abilities of its server.
+//!
+//! The checks are methods of [`EventFlags`], and they run before anything starts. [`EventFlags::check`] compares each
+//! event with the [`Ways`] of the server: `needs` is the table of events, requirements and remedies. `check_backends`
+//! then plays the events in the order of their instants and refuses one that takes down or drains more backends than
+//! are left. Start with [`EventFlags::check`].
 
 use plimsoll_lab::{Description, Ways, describe};
 use plimsoll_model::SutKind;

@@ -1,4 +1,9 @@
-//! The message of a call of gRPC, out of JSON and the description of its method.
+//! The message of a gRPC call, encoded from JSON by the description of its method.
+//!
+//! [`message`] decodes the FileDescriptorSet of `--grpc-descriptor`, finds the input type of
+//! `package.Service/Method`, and encodes the JSON body as that type. An empty body is a message with the default of
+//! every field. Streaming methods and unknown names are usage errors; an error lists at most eight names that exist.
+//! Start with [`message`].
 
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};

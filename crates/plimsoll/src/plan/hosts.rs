@@ -1,4 +1,9 @@
-//! `--hosts` and `--slurm` into the hosts of a load.
+//! `--hosts`, `--slurm` and `--agents` into the hosts of a load, and the flags of a laboratory into its hosts.
+//!
+//! [`hosts`] returns the list of hosts and the launcher that reaches them: ssh, a command of the user, Slurm, or a
+//! listener to which agents connect. `None` means that this host makes the load. A list is text with ranges
+//! (`client[01-04]`), or `@FILE` with one list per line and an optional `threads=N`; `of_file` names the line of an
+//! error. [`of_laboratory`] does this for the server and the backends of a laboratory. Start with [`hosts`].
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

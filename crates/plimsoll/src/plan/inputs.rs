@@ -1,4 +1,9 @@
 //! Inputs of a plan from the system: files, standard input, names and the number of CPUs.
+//!
+//! [`Inputs`] holds the system as functions and numbers, so that tests replace each of them; [`Inputs::of_host`] is
+//! the real one. Standard input can be read by one flag only, and a file has at most 64 MiB (bodies have their own
+//! limit). [`Inputs::addresses`] resolves a name and drops addresses that refuse a connection, as long as one
+//! accepts. Start with [`Inputs`].
 
 use std::env;
 use std::io::{Error as IoError, ErrorKind, Read, Result as IoResult};

@@ -1,4 +1,9 @@
-//! `plimsoll load` into a job: the plan for the agents, and what the coordinator does with it.
+//! `plimsoll load` into a job: the plan for the agents, and the settings for the coordinator.
+//!
+//! [`assemble`] is common to all commands that make load: it takes the [`Parts`] that a command has chosen, checks
+//! them, and returns a [`LoadJob`]. Cheap checks come first, then files, then names of servers, so that an error is
+//! found early. `LoadJob::plan` is for the agents; the other fields stay with the coordinator. [`build`] is the entry
+//! of `load`: it resolves the pacing and adds events and rows. Start with [`assemble`].
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;

@@ -1,4 +1,9 @@
 //! Settings of MQTT clients: `--topic`, `--qos`, `--users`, `--will-topic` and the like.
+//!
+//! [`plan`] returns the CONNECT settings of all clients, [`publish`] the settings of a PUBLISH. Topics and filters
+//! are templates; `check_filled` fills them with the names of each client and refuses a result that MQTT does not
+//! allow. If clients subscribe to topics that they publish to, the plan counts deliveries: at most 2^22 pairs of
+//! publisher and subscriber, and a payload of at least one stamp. Errors in lists name the line. Start with [`plan`].
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;

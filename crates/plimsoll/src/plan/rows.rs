@@ -1,4 +1,9 @@
-//! `--rows`: which operations of a load are recorded, and where their rows go.
+//! `--rows`: the operations of a load that are recorded, and the place of their rows.
+//!
+//! [`plan`] chooses a number N and records one of N operations. N keeps the rows below about 1,000 per second and 2
+//! million in all; `--rows-all` sets N to 1 and allows 20 million. N shares no factor with the number of requests,
+//! because these are sent in turn and each of them must appear in the sample. The name of the file states N, and its
+//! extension chooses CSV or JSON. Start with [`plan`].
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,9 @@
-//! Searches for a rate into jobs: a load whose rate each trial replaces, and how to search.
+//! Searches for a rate into jobs: a load whose rate each trial replaces, and the settings of the search.
+//!
+//! Each kind of search has one entry ([`rate`], [`deliveries`], and the one for handshakes); all of them end in
+//! `on_axis`, which builds a [`SearchJob`] from the flags and a [`RateJob`] around one load. The pacing of that load
+//! is a placeholder of one second at 1/s. `time_for_goals` compares the operations that the rarest goal needs with
+//! the budget: it refuses a search that cannot settle the goal, or returns a note. Start with [`rate`].
 
 use clap::Args;
 use plimsoll_capacity::Mode;

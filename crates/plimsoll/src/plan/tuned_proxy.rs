@@ -1,4 +1,10 @@
 //! The goal of a configuration of `tune haproxy` and `tune nginx`.
+//!
+//! [`build`] checks the certificate, finds the installed program, and collects a [`ProxyGoal`]: connections, rate,
+//! cores, backends and the places of files that exist on this host. The dialect writes the configuration from that
+//! goal, and [`build`] refuses it if it needs more memory than `--memory` or this host has. The length of the private
+//! key estimates the handshakes per second of one CPU. The program checks the configuration later. Start with
+//! [`build`].
 
 use std::fs;
 use std::net::IpAddr;

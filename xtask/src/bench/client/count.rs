@@ -1,4 +1,9 @@
 //! Succeeded and failed operations, from the report of each tool.
+//!
+//! [`count`] receives the text that a tool wrote and calls the function for this tool, which returns (succeeded,
+//! failed) or `None` if the text is no report. Operations that the end of the run cut off are neither. The functions
+//! differ because the tools do: some count a failed request as complete, and h1load reports no status. A new tool
+//! needs a row in [`count`] and a test with a real report. Start with [`count`].
 
 use serde_json::Value;
 

@@ -1,4 +1,9 @@
-//! One run of plimsoll in a terminal, and what its coordinator costs meanwhile.
+//! One run of plimsoll in a terminal, and the CPU use of its coordinator meanwhile.
+//!
+//! [`run`] starts plimsoll inside `script`, which gives it a terminal of 120 columns, with one [`Display`]. `follow`
+//! reads the coordinator's CPU time every 50 ms; the first second is left out because it is equal for every display.
+//! The run fails if the screen appears without being asked for, or is missing, or if a live page sends nothing. Send
+//! lag of a hold comes from its archive. A run takes at most 180 s. Start with [`run`].
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,4 +1,9 @@
-//! The programs that plimsoll's other protocols are measured beside: how each is asked, and what it counts.
+//! The programs beside which plimsoll's other protocols are measured: their command lines and their counts.
+//!
+//! Each function returns a [`Client`]: the program's path, its command line, the place of its report, and a function
+//! that counts succeeded and failed operations in it. [`prepare`] writes the files that the peers read: the service
+//! of ghz, the script of k6 and the Python program of paho. Every peer makes the load that plimsoll makes, with
+//! payloads of 64 bytes where the protocol has one. Start with [`h2load`].
 
 use std::fs;
 use std::net::SocketAddr;

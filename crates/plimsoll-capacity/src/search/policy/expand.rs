@@ -1,4 +1,9 @@
-//! From the lowest load up to the first BAD one, or to the highest that may be offered.
+//! The stages from the lowest load up to the first BAD one, or to the highest that may be offered.
+//!
+//! Three misses at the lowest load divide it by four, or end the search ([`Policy::learn_qualify`]). Each GOOD trial
+//! doubles the load, or quadruples it while the server's busiest thread uses less than a tenth of its core
+//! ([`Policy::expand_from`]). Two BAD trials at one load end the expansion. [`Policy::plan_capped`] makes sure that a
+//! load at the cap was met for long enough. Start reading at [`Policy::learn_expand`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::{Outcome, Phase, TrialMeasurement, TrialRequest, Verdict};

@@ -1,4 +1,9 @@
-//! The memory of the policy: the stage of the search, the loads that may be offered, the time that is left.
+//! The memory of the policy: the stage of the search, the loads that may be offered, the remaining time.
+//!
+//! [`Policy`] stores the [`State`] of the plan and what it must remember; measurements are in the evidence, not here.
+//! A [`Want`] is the next trial of a state, or the end. [`Policy::trial_length`] computes how long a trial must be
+//! for the strictest goal, and [`Policy::exhausted`] compares the trials and their time with the budget. Loads are in
+//! operations per second. Start reading at [`State`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::Goal;

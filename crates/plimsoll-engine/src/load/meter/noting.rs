@@ -1,4 +1,9 @@
-//! The reasons of failures.
+//! The reasons of failures, noted in the tally of the current second.
+//!
+//! [`Meter::note`] adds a [`Reason`] to its error class, with the time since the epoch and the local address.
+//! [`Meter::store`] collects bytes of an answer that may be a failure. [`Meter::note_failing_answer`] makes the
+//! reason of a failing answer from its status, gRPC status or MQTT reason code; secrets of the target ([`private`])
+//! are removed from its text. Start reading at [`Meter::note`].
 
 use plimsoll_model::reason::{MqttPacket, Reason};
 use plimsoll_model::target::{MqttVersion, Target};

@@ -1,4 +1,9 @@
-//! The report of a search for the largest storm: the answer, every storm, and the recovery of the largest one.
+//! The report of a search for the largest storm: facts, every storm, and one recovery second by second.
+//!
+//! [`facts`] writes the labelled entries and [`render`] the tables: a row for each storm, the failures, then the
+//! seconds of the storm that shows most (the endless one, else the smallest that failed, else the largest that was
+//! GOOD), 12 at most. The sentences of the answer are in `digest/storm.rs`. The progress line of a storm that has
+//! just ended is made from a [`TrialRecord`] alone. Start reading at [`render`].
 
 use plimsoll_model::storm::{StormSummary, StormTrial};
 use plimsoll_model::summary::{FindSummary, Summary};

@@ -1,4 +1,9 @@
-//! `plimsoll watch`: shows what this host does, until a signal stops it.
+//! `plimsoll watch`: shows readings of this host until a signal stops it.
+//!
+//! [`Watch`] owns the sampler and every output. [`Watch::run`] reads the host at whole intervals after the start and
+//! leaves out readings that would be late by an interval. [`Watch::show`] hands each reading to the archive, the
+//! publisher, the JSON lines and the display. An output that fails is dropped with a note while the others continue;
+//! the command then ends with that error. A closed standard output ends the command. Start with [`Watch::run`].
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,4 +1,9 @@
-//! Blocks: what one server does in its turn, their figures, and the rounds that they make.
+//! Blocks: the loads of one server in its turn, their figures, and the rounds that they make.
+//!
+//! [`Turns::begin_block`] and [`Turns::end_block`] enclose the loads of one server; round 0 is the one in which loads
+//! are chosen. The `add_…` functions copy figures of finished loads into the [`BlockSummary`]: latency, goodput, CPU
+//! times and the speed of the host. [`Turns::pairs`] then makes one pair of figures per finished round, without
+//! rounds that have an INVALID block. Start with [`Turns::pairs`].
 
 use plimsoll_capacity::compare::Pair;
 use plimsoll_model::compare::{Arm, BlockLoad, BlockStart, BlockSummary, Metric};

@@ -1,4 +1,10 @@
-//! The seconds of storms: what the agents count, and what the server's host was read meanwhile.
+//! The seconds of storms: the counts of the agents, and the readings of the server's host.
+//!
+//! [`StormRecorder`] listens to the events of a run. A storm step opens a [`StormSeconds`]; its first second is the one
+//! with the cut, and each later interval adds one, up to 600. [`StormSeconds::with`] joins them with the readings
+//! that ended in the same second: the longest accept queue and the CPU use of the server's processes. The server's
+//! own count of failed handshakes before and after a storm gives the wasted ones. Start with
+//! [`StormRecorder::handle_event`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;

@@ -1,4 +1,9 @@
-//! The use of this host, or of every host of a laboratory, while a load ran: the difference of two readings.
+//! The use of a host, or of every network of a laboratory, while a load ran: the difference of two readings.
+//!
+//! A [`HostReading`] has one reading of the CPUs and one per network: the network of this host, or the namespaces of
+//! an isolated laboratory. [`HostUse`] compares two of them and returns fractions: busy and stolen CPU time, memory
+//! stalls, the use of the links and the share of retransmitted segments. [`Carriers`] selects the interfaces towards
+//! the servers; other interfaces do not count. Missing TCP counters give `None`. Start with [`HostUse::network`].
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
