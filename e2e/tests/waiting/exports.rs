@@ -252,7 +252,7 @@ fn as_search(archive: &Path, to: &Path, outcome: Value, lower: f64, safe: f64) {
     summary["find"] = json!({
         "axis": "rate", "slo": "p99<50ms", "mode": "quick", "outcome": outcome,
         "lower": lower, "upper": lower * 1.05, "width": 0.05, "confidence": 0.95, "safe": safe,
-        "trials": 9, "invalid_trials": 0, "search_s": 60.0, "confirm_s": 20.0,
+        "trials": 9, "invalid_trials": 0, "search_s": 60.0, "confirm_s": 20.0, "run_s": 20.0,
         "conditional_throughput": null, "notes": [], "regimes": [],
         "confirmations": {"good": 1, "bad": 0, "invalid": 0},
     });
