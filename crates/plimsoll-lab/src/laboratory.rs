@@ -39,7 +39,7 @@ const NO_HAPROXY: &str = "HAProxy is not installed, so our own TLS server is tes
 const ISOLATED: &str = "clients, SUT and backends are network namespaces joined by veth: each has \
                         addresses, ports and TCP counters of its own";
 const SHARED: &str = "clients, SUT and backends share this host's loopback: TCP counters, ports and \
-                      interfaces of one cannot be distinguished from those of the others";
+                      interfaces of one cannot be distinguished from the others'";
 
 /// A running laboratory. Dropping it ends everything in it.
 pub struct Laboratory {

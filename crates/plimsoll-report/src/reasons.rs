@@ -242,8 +242,8 @@ fn of_unanswered(reset: bool, setting: Setting) -> Advice {
         ),
         Some(Greeting::WebSocket) => Advice::new(
             format!("the server {ended} WebSockets before it answered the first message on them"),
-            "look for a timeout (HAProxy: timeout tunnel; nginx: proxy_read_timeout), a limit on messages or a crash, in the log \
-             of the server and in that of a proxy before it",
+            "look for a timeout (HAProxy: timeout tunnel; nginx: proxy_read_timeout), a limit on messages or a crash, in the logs \
+             of the server and of a proxy before it",
         ),
         None => Advice::new(
             format!("the server {ended} new connections before any byte of an answer"),

@@ -153,7 +153,7 @@ fn page(job: &LiveJob) -> Result<(PageAt, String)> {
     let url = format!("http://{shown}/{token}");
     say(&format!("live page at {url}{others}"));
     if !address.ip().is_loopback() {
-        say("whoever is on the way to it can read it; with ssh -L nobody is");
+        say("it is not encrypted: anyone on the network path can read it; ssh -L protects it");
     }
     let at = PageAt { listener, name: Some(job.name.clone()), token: job.token.clone() };
     Ok((at, url))

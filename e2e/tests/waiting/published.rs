@@ -97,7 +97,7 @@ fn a_page_for_other_machines_has_a_token_that_is_kept_nowhere() {
     let line = finished.stderr.lines().find(|line| line.starts_with("live page at http://"));
     let token = line.and_then(|line| line.split('/').nth(3)).expect("an address").to_owned();
     assert_eq!(token.len(), 32, "{}", finished.stderr);
-    assert!(finished.stderr.contains("whoever is on the way to it can read it"));
+    assert!(finished.stderr.contains("anyone on the network path can read it"));
     for file in fs::read_dir(finished.folder().join("run")).expect("an archive") {
         let path = file.expect("a file").path();
         let text = fs::read_to_string(&path).expect("text");

@@ -368,7 +368,7 @@ impl LoadAgents {
             let apart = bound + Nanos(share.drift_ns.unsigned_abs());
             (apart > STRAY_MAX).then(|| {
                 format!(
-                    "{}: its seconds may begin {:.0} ms beside those of the others, so that figures by \
+                    "{}: its seconds may begin {:.0} ms apart from the others', so that figures by \
                      the second are blurred by as much",
                     self.agents.name(index),
                     apart.as_millis_f64()

@@ -253,7 +253,7 @@ impl Inside {
             Err(error) => return refuse(&error),
         };
         let Some(index) = joined.wire.link().agent_index(self.agents) else {
-            return refuse(&"its certificate is that of no agent of this run");
+            return refuse(&"its certificate belongs to no agent of this run");
         };
         let wire = Arc::clone(&joined.wire);
         let mut seats = lock(&self.seats);

@@ -40,7 +40,7 @@ const START_WAIT: Duration = Duration::from_secs(300);
 pub const ENDED: &str = "plimsoll pod: the command has ended";
 /// Limits of pods.
 const LIMITS: &str = "pods have 64,512 source ports to each address and the open files that their runtime allows; all \
-                      other settings of the kernel are those of the nodes, which pods cannot change";
+                      other kernel settings belong to the nodes, and pods cannot change them";
 /// The folder of the results there.
 const RESULTS: &str = "--results=/results";
 /// Kinds of objects that are removed.

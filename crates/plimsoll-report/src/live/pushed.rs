@@ -69,7 +69,7 @@ impl Pushes {
             && !std::mem::replace(&mut self.is_told, true)
         {
             let note = format!(
-                "--otlp: cannot send metrics to {}: {error}; the run goes on",
+                "--otlp: cannot send metrics to {}: {error}; the run continues",
                 self.collector
             );
             let _ = self.notes.try_send(note);

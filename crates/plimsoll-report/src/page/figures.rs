@@ -201,7 +201,7 @@ pub(super) const HOST: Figure = Figure {
     chart: "host",
     subject: "Host",
     about: "Read once a second on this host; the time of each trial is shaded, and limits are drawn in where they are near. Established \
-            connections are ends: a connection within this host counts twice. CPU speed is that of a fixed piece of work \
+            connections are ends: a connection within this host counts twice. CPU speed is the speed of a fixed piece of work \
             (system calls and memory), 100 % in the median second of the run.",
     missing: "This host was not read.",
     choices: &[],

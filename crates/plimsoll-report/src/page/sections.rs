@@ -114,7 +114,7 @@ pub(super) fn checks(view: &View) -> Markup {
         section aria-labelledby="checks" {
             h2 id="checks" { "Checks" }
             @if reasons.is_empty() {
-                p.quiet { "The checks of a search are those of its trials; of a run that goes on, they are made at its end." }
+                p.quiet { "A search is checked trial by trial; a run in progress is checked at its end." }
             } @else {
                 (check_table(reasons, "Every check that was made of the run, the worst first"))
             }
@@ -135,7 +135,7 @@ fn check_table(checks: &[Check], caption: &str) -> Markup {
                 thead { tr {
                     th scope="col" { "check" }
                     th scope="col" { "result" }
-                    th scope="col" { "seen, and the limit" }
+                    th scope="col" { "observed, and the limit" }
                     th scope="col" { "what it means" }
                 } }
                 tbody { @for check in checks {

@@ -58,7 +58,7 @@ const fn title(cause: Cause) -> &'static str {
         Cause::PacketQueue => "the CPUs' queues of packets",
         Cause::Link => "the network link",
         Cause::PacketLoss => "packets lost on the path",
-        Cause::PathLatency => "the path's latency over so many connections",
+        Cause::PathLatency => "the path's latency for this number of connections",
         Cause::Unknown => "unknown",
     }
 }

@@ -67,14 +67,14 @@ pub(super) fn facts(page: &mut Page, compare: &CompareSummary) {
         page.entry("Host speed", &text);
     }
     if compare.duet {
-        let text = "both at the same time, each in one half of the CPUs; the halves are exchanged ten times a second, \
-                    and a figure is the geometric mean of two blocks that begin in different halves";
+        let text = "both at the same time, each in one half of the CPUs; they swap CPU sets ten times per second, \
+                    and a figure is the geometric mean of two blocks that start in different halves";
         page.entry("Duet", text);
     }
     if let Some(waited) = waited(compare).filter(|waited| *waited >= WAITED_MIN) {
         let text = format!(
             "threads of the servers were ready but not running for {} of their time: on a quieter \
-             host smaller differences are seen",
+             host smaller differences are found",
             percent(waited)
         );
         page.quiet(13, &text);
@@ -103,7 +103,7 @@ fn others(page: &mut Page, compare: &CompareSummary) {
         let name = other.metric.title().to_owned();
         (vec![name, figure(a), figure(b), format!("{ratio:.3}")], range)
     });
-    page.table(&["<also seen", "A", "B", "B/A", "interval"], rows);
+    page.table(&["<also measured", "A", "B", "B/A", "interval"], rows);
     page.blank()
 }
 

@@ -43,7 +43,7 @@ const SAID_FOR: Nanos = Nanos::from_secs(4);
 const HELP: &[&str] = &[
     "q, s, Ctrl-C stop sending, wait for open answers, report; once more ends at once",
     "Q           end at once, without a report",
-    "p           hold: pause the opening of connections; once more goes on",
+    "p           hold: pause the opening of connections; p again resumes it",
     "Tab, arrows next panel: connections, trials, latency, errors, hosts, notes",
     "u           corrected or uncorrected latency in the chart",
     "l           logarithmic or linear axis of latency",

@@ -55,7 +55,7 @@ fn show_plan(flags: &PlanFlags) -> Result<()> {
 
 fn apply_plan(flags: &ApplyFlags) -> Result<()> {
     refuse_if!(!flags.yes && !io::stdin().is_terminal();
-        "tune apply asks first, and nobody can answer here"; "add --yes");
+        "tune apply asks for confirmation, and stdin is no terminal"; "add --yes");
     // Before the plan: no other apply or revert changes what it is made of.
     let dir = &flags.journal.journal;
     let _lock = lock(dir).map_err(tune_stop)?;

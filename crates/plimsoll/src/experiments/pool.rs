@@ -82,8 +82,8 @@ impl Pool {
             && !std::mem::replace(&mut self.is_told, true)
         {
             return Some(format!(
-                "the server lets each connection have {allowed} operations at once, and --connections fixes their number at \
-                 {}: what is found is the limit of so many",
+                "the server allows {allowed} operations at once on each connection, and --connections fixes their number \
+                 at {}: the result is the limit of these connections",
                 self.most
             ));
         }
@@ -98,7 +98,7 @@ impl Pool {
         self.least = (before * GROWTH).min(self.most);
         Some(format!(
             "at {rate} all {before} connections were busy while the server was as fast as ever; the \
-             search goes on with {} (--connections fixes their number)",
+             search continues with {} (--connections fixes their number)",
             self.least
         ))
     }

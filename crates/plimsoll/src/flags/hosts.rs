@@ -65,7 +65,7 @@ pub(crate) struct LabHostFlags {
     #[arg(long, value_name = "HOST")]
     pub(crate) sut_host: Option<String>,
 
-    /// Address at which clients and backends reach the server [default: that of --sut-host, port 8443]
+    /// Address at which clients and backends reach the server [default: the address of --sut-host, port 8443]
     #[arg(long, value_name = "ADDRESS[:PORT]", requires = "sut_host", value_parser = sut_address)]
     pub(crate) sut_address: Option<SocketAddr>,
 

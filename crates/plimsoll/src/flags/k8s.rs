@@ -58,7 +58,7 @@ pub(crate) struct K8sRunFlags {
     #[arg(long, value_name = "SIZE", default_value = "1Gi", value_parser = memory)]
     pub(crate) memory: String,
 
-    /// Namespace [default: that of the context]
+    /// Namespace [default: the context's]
     #[arg(long, short, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 

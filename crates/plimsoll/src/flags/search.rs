@@ -97,7 +97,7 @@ pub(crate) struct SearchFlags {
     #[arg(long, value_name = "MODE", hide_possible_values = true)]
     pub(crate) mode: Option<ModeFlag>,
 
-    /// Time for all trials and rests, 30s to 24h [default: that of --mode]
+    /// Time for all trials and rests, 30s to 24h [default: set by --mode]
     ///
     /// The search states the best answer that this time allows.
     #[arg(long, value_name = "DURATION", value_parser = search_budget)]

@@ -60,7 +60,7 @@ pub(crate) struct StormFlags {
     #[arg(long, value_name = "MODE", hide_possible_values = true)]
     pub(crate) mode: Option<ModeFlag>,
 
-    /// Time for all storms and the returns between them, 30s to 24h [default: that of --mode]
+    /// Time for all storms and the returns between them, 30s to 24h [default: set by --mode]
     #[arg(long, value_name = "DURATION", value_parser = search_budget)]
     pub(crate) budget: Option<Nanos>,
 

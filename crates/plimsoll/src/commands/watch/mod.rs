@@ -241,7 +241,7 @@ impl<'a> Watch<'a> {
 
     /// An output cannot be written any more; the others go on.
     fn lose(&mut self, why: String) {
-        self.shown.note(&format!("{why}; watching goes on without it"));
+        self.shown.note(&format!("{why}; watching continues without it"));
         self.lost.get_or_insert(Stop::CannotRun(why));
     }
 

@@ -108,7 +108,7 @@ impl CompareExperiment {
             }
             let invalid = self.rounds.iter().filter(|round| round.ratio.is_none()).count();
             if (rounds as usize).saturating_sub(invalid) < ROUNDS_MIN {
-                let why = "so many rounds were INVALID that too few could be left";
+                let why = "too many rounds were INVALID: too few valid ones would be left";
                 return Err(End::Stopped(why.to_owned()));
             }
         }
