@@ -38,8 +38,8 @@ exec timeout 1200 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 
   -append 'console=ttyS0 panic=-1 loglevel=0 tsc=unstable systemd.show_status=no' < /dev/null
 "#;
 
-/// Returns the output of a bash script that root runs on it, where `files` and folders are at the same paths as here. `None`, and a
-/// line that says why, where this host is of another kind.
+/// Returns the output of a bash script that root runs on it, where `files` and folders are at the same paths as here.
+/// `None`, and a line that says why, where this host is of another kind.
 pub fn run(files: &[&Path], script: &str) -> Option<String> {
     if ARCH != "x86_64" {
         println!("SKIPPED: the machine is an x86_64");

@@ -37,8 +37,8 @@ pub struct Logged {
 }
 
 impl Nginx {
-    /// Starts one on 127.0.0.1; `directives` stand in its server block, where `limit_conn clients N` limits the requests of
-    /// all clients that are in process, and `ssl` says whether it listens with TLS.
+    /// Starts one on 127.0.0.1; `directives` stand in its server block, where `limit_conn clients N` limits the
+    /// requests of all clients that are in process, and `ssl` says whether it listens with TLS.
     pub fn start(ssl: bool, directives: &str) -> Self {
         Self::start_at(port::free(), ssl, directives)
     }

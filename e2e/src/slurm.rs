@@ -1,5 +1,5 @@
-//! A cluster of Slurm: munge, slurmctld, and a slurmd in each of three network namespaces. All of it is in namespaces of
-//! the test's, also of processes: it is gone with the script that started it.
+//! A cluster of Slurm: munge, slurmctld, and a slurmd in each of three network namespaces. All of it is in namespaces
+//! of the test's, also of processes: it is gone with the script that started it.
 
 use crate::plimsoll::{Finished, Plimsoll};
 use crate::program;

@@ -12,8 +12,8 @@ pub const URL: &str = "http://10.77.0.254:8080/";
 /// The hosts.
 pub const HOSTS: &str = "10.77.0.[1-3]";
 
-/// `$N` hosts, numbered from 1: they reach each other and 10.77.0.254, where the servers are. `agents N` prints the agents
-/// of a host, `left` whatever runs on the hosts beside their `$DAEMON`, once that does not change any more.
+/// `$N` hosts, numbered from 1: they reach each other and 10.77.0.254, where the servers are. `agents N` prints the
+/// agents of a host, `left` whatever runs on the hosts beside their `$DAEMON`, once that does not change any more.
 pub(crate) const NETWORK: &str = r#"
 names() { for p in $(ip netns pids h$1); do read -r name < /proc/$p/comm && echo "$p $name"; done 2> /dev/null; }
 agents() { names $1 | while read -r p name; do case $name in plimsoll*) echo $p ;; esac; done; }

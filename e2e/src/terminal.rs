@@ -60,8 +60,8 @@ impl Terminal {
         assert!(shown.is_some(), "{text:?} is not shown:\n{}", self.text());
     }
 
-    /// Asserts that the shell is back on the screen in which its line was typed, where it wrote `ended CODE`, and `stty -g`
-    /// before and after it into the files `before` and `after`.
+    /// Asserts that the shell is back on the screen in which its line was typed, where it wrote `ended CODE`, and `stty
+    /// -g` before and after it into the files `before` and `after`.
     pub fn assert_restored(&self, code: u32) {
         self.wait_for(&format!("ended {code}"));
         wait::until("the shell", || self.has_file("over").then_some(()));

@@ -6,8 +6,8 @@
 //!
 //! Two worlds share [`Sut`] and [`Generator`]: [`World`] follows every operation and knows random
 //! arrivals and service times; [`Fluid`] follows the queues as curves, which makes whole searches
-//! by the thousand cheap. [`Holding`] is a server whose memory ends, for the connections axis, and [`StormServer`] one that clients come
-//! back to after a cut.
+//! by the thousand cheap. [`Holding`] is a server whose memory ends, for the connections axis, and [`StormServer`] one
+//! that clients come back to after a cut.
 #![forbid(unsafe_code)]
 
 pub mod anomalies;

@@ -1,9 +1,10 @@
 //! A server that clients come back to after their connections were cut.
 //!
-//! It has one accept queue and makes handshakes one after another at a fixed rate. It makes the handshake of a client that has
-//! left, too: so retries of clients without patience can keep the queue full for ever. With clients that try again at
-//! once, the largest storm that ends within `t <= patience` cuts `t * handshakes_per_s` connections, and one that cuts more
-//! than `2 * patience * handshakes_per_s` never ends: the next attempt of each client waits behind as many dead entries.
+//! It has one accept queue and makes handshakes one after another at a fixed rate. It makes the handshake of a client
+//! that has left, too: so retries of clients without patience can keep the queue full for ever. With clients that try
+//! again at once, the largest storm that ends within `t <= patience` cuts `t * handshakes_per_s` connections, and one
+//! that cuts more than `2 * patience * handshakes_per_s` never ends: the next attempt of each client waits behind as
+//! many dead entries.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

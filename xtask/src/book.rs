@@ -1,4 +1,5 @@
-//! The README and the book: what a reader can follow without building anything, and `cargo xtask docs`, which builds the book with mdBook.
+//! The README and the book: what a reader can follow without building anything, and `cargo xtask docs`, which builds
+//! the book with mdBook.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -26,8 +27,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Checks the lengths of [`LINES_MAX`], that each page is a chapter, and that links lead to files. `pages` are all Markdown files by their
-/// path from the root, with their text; `exists` says which paths there are.
+/// Checks the lengths of [`LINES_MAX`], that each page is a chapter, and that links lead to files. `pages` are all
+/// Markdown files by their path from the root, with their text; `exists` says which paths there are.
 pub(crate) fn check(
     exists: &dyn Fn(&Path) -> bool,
     pages: &[(&Path, &str)],

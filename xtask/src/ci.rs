@@ -195,16 +195,16 @@ fn warnings(printed: &str) -> Vec<&str> {
     printed.lines().filter(|line| line.contains("warning: ")).collect()
 }
 
-/// Cargo with clippy as the compiler of our crates: a check beside the build would take 300 s of CPU time more, most of it
-/// for what the build does as well. Without lines in backtraces: tests copy the program to other hosts.
+/// Cargo with clippy as the compiler of our crates: a check beside the build would take 300 s of CPU time more, most of
+/// it for what the build does as well. Without lines in backtraces: tests copy the program to other hosts.
 fn linted(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
     command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CARGO_PROFILE_DEV_DEBUG", "false");
     command
 }
 
-/// Makes the program that the end-to-end tests drive. Tests of hosts copy and hash it often, and without the names of its
-/// functions it has 52 MB instead of 74.
+/// Makes the program that the end-to-end tests drive. Tests of hosts copy and hash it often, and without the names of
+/// its functions it has 52 MB instead of 74.
 fn strip() -> Result<()> {
     let stripped = stripped()?;
     fs::create_dir_all(stripped.parent().unwrap_or(&stripped))?;

@@ -1,5 +1,5 @@
-//! The countable part of the project's English: first words of doc comments, and private words in texts for users. A floor,
-//! not the goal: whether a sentence can be understood is for review.
+//! The countable part of the project's English: first words of doc comments, and private words in texts for users. A
+//! floor, not the goal: whether a sentence can be understood is for review.
 
 use std::path::Path;
 

@@ -11,9 +11,9 @@ use crate::{circles, metadata};
 /// Each crate, what it may import of ours, and what it promises in return. Imports go down only: a crate
 /// may import what stands above it here.
 ///
-/// sys is imported for files that others wrote and for output files (report), ports (probe), listeners and pinning (backend), and
-/// child processes (fleet);
-/// lab has fleet start every process, tls make the SUT's certificate, and tune say what a process needs.
+/// sys is imported for files that others wrote and for output files (report), ports (probe), listeners and pinning
+/// (backend), and child processes (fleet); lab has fleet start every process, tls make the SUT's certificate, and tune
+/// say what a process needs.
 const LAYERS: &str = "\
 plimsoll-model | | pure: no clock, no chance of the system, no I/O, no threads
 plimsoll-sys | | every system call and the only `unsafe`; mechanism, no policy

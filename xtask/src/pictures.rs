@@ -1,4 +1,5 @@
-//! `cargo xtask pictures`: the pictures of README and the book and the sample page, from a real run of the released build.
+//! `cargo xtask pictures`: the pictures of README and the book and the sample page, from a real run of the released
+//! build.
 
 use std::process::Command;
 

@@ -2,9 +2,9 @@
 //! docs/explanation/search-quality.md, between markers.
 //!
 //! `--seeds N` searches of every row in quick mode, `--budget-seeds N` with other budgets,
-//! `--stopped-seeds N` stopped by their users, `--standard-seeds N` in the longer modes and of the faults of generators (0 leaves their tables
-//! alone), the seeds from `--first N` on; `--only 'WORD|WORD'` prints the rows of the servers and
-//! generators with one of these in their names, and leaves the page alone.
+//! `--stopped-seeds N` stopped by their users, `--standard-seeds N` in the longer modes and of the faults of generators
+//! (0 leaves their tables alone), the seeds from `--first N` on; `--only 'WORD|WORD'` prints the rows of the servers
+//! and generators with one of these in their names, and leaves the page alone.
 
 use std::fs;
 use std::process::Command;

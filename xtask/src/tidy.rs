@@ -26,8 +26,8 @@ const LEFTOVERS: &[&str] = &[
 const MACHINE_PATHS: &[&str] =
     &[concat!("/ho", "me/"), concat!("/Use", "rs/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
-/// Calls that open a file for writing. Outside of `plimsoll-sys` an output goes through its `output_file` or `whole_file`, which
-/// follow no link and leave modes as they are.
+/// Calls that open a file for writing. Outside of `plimsoll-sys` an output goes through its `output_file` or
+/// `whole_file`, which follow no link and leave modes as they are.
 const WRITERS: &[&str] =
     &["fs::write(", "File::create", "File::options(", "OpenOptions", "fs::copy(", "fs::rename("];
 /// Folders that write files by other means: the mechanism itself, and parts that are not in the program.

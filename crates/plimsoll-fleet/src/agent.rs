@@ -141,8 +141,8 @@ pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
     started.map_err(|source| FleetError::Start { name: format!("the thread {name}"), source })
 }
 
-/// Starts the thread that writes the events of `outbox`. Sends to `closing` when the coordinator does not read any more;
-/// the receiver gets the end of the thread.
+/// Starts the thread that writes the events of `outbox`. Sends to `closing` when the coordinator does not read any
+/// more; the receiver gets the end of the thread.
 pub(crate) fn start_writer(
     name: &str,
     outbox: Receiver<FromAgent>,

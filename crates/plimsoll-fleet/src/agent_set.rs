@@ -94,8 +94,8 @@ impl AgentSpec {
     }
 }
 
-/// Returns the launches of the agents of other hosts, numbered from `first` on: each is one process, which ends when it hears
-/// nothing for a while.
+/// Returns the launches of the agents of other hosts, numbered from `first` on: each is one process, which ends when it
+/// hears nothing for a while.
 pub(crate) fn remote_launches(
     hosts: &LoadHosts,
     first: usize,
@@ -123,7 +123,7 @@ pub(crate) fn remote_launches(
             gate: gate.clone(),
         })),
         ties: Ties {
-            // No terminal that ssh could ask on; what it starts itself ends with it.
+            // In a session of its own ssh has no terminal to ask on, and its children are killed with it.
             group: Group::Session,
             dies_with_parent: true,
             ignores_stop_signals: true,
@@ -133,10 +133,10 @@ pub(crate) fn remote_launches(
     Ok(hosts.hosts.iter().map(|host| &host.name).enumerate().map(launch).collect())
 }
 
-/// Hosts that are logged in to at once: above ten, an sshd begins to drop them, and one may stand before all.
+/// Logins at the same time: an sshd drops some of more than ten by default, and one jump host may be before all hosts.
 const FANOUT: usize = 6;
-/// Attempts at a login that an sshd drops. It drops some of many at random, and one that is tried again too
-/// soon, or together with the others, meets the same.
+/// Attempts at a login that an sshd drops. An sshd drops some of many logins at random, and drops them again if they
+/// are retried too soon or together.
 const LOGINS_MAX: u32 = 4;
 const LOGIN_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
 /// Timeout of a copy of the program to another host.
@@ -635,7 +635,7 @@ impl Opening {
         self.waiting.push(index);
     }
 
-    /// An error where hosts failed, with one line for those that failed alike.
+    /// Returns an error if hosts failed, with one line for all hosts that failed in the same way.
     fn finish(self) -> Result<()> {
         let mut alike: BTreeMap<String, Vec<HostName>> = BTreeMap::new();
         for (host, how) in self.failures {
@@ -649,7 +649,7 @@ impl Opening {
     }
 }
 
-/// A time between the two of [`LOGIN_WAIT`], by chance.
+/// Returns a time between the two of [`LOGIN_WAIT`]; `chance`, a random number, selects it.
 fn login_wait(chance: u64) -> Duration {
     let (least, most) = LOGIN_WAIT;
     least + (most - least).mul_f64(chance as f64 / u64::MAX as f64)

@@ -13,8 +13,8 @@ use thiserror::Error;
 /// The largest payload. Plans with many large targets come close; nothing else does.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The largest payload that an agent may send: the rows of a thread's second have up to 13 MB, the histograms of a second
-/// less, and all else is small.
+/// The largest payload that an agent may send: the rows of a thread's second have up to 13 MB, the histograms of a
+/// second less, and all else is small.
 pub(crate) const AGENT_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The bit of a length that marks raw bytes.

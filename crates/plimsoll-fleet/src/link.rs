@@ -206,7 +206,8 @@ pub(crate) enum LinkEvent {
     Closed(Ending),
 }
 
-/// The receiver of readings of other hosts, by the name of the host, with times on the clock here. Called from several threads.
+/// The receiver of readings of other hosts, by the name of the host, with times on the clock here. Called from several
+/// threads.
 #[derive(Clone)]
 pub struct ReadingSink(Arc<TakeReading>);
 

@@ -100,8 +100,8 @@ pub enum ToAgent {
     Exit,
 }
 
-/// From a coordinator to a supervisor, over the pipes of a child. Nothing of it is in [`ToAgent`], because an agent may have
-/// its coordinator on another host: that one names no program, path or control group.
+/// From a coordinator to a supervisor, over the pipes of a child. Nothing of it is in [`ToAgent`], because an agent may
+/// have its coordinator on another host: that one names no program, path or control group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToSupervisor {

@@ -66,8 +66,8 @@ impl Relay {
     }
 }
 
-/// Returns the number of processes of `descriptors` open files, `reserve` of which are no connections, for the part of a host.
-/// A thread and its connections are in one process.
+/// Returns the number of processes of `descriptors` open files, `reserve` of which are no connections, for the part of
+/// a host. A thread and its connections are in one process.
 pub fn processes_needed(plan: &LoadPlan, descriptors: u64, reserve: u64) -> u32 {
     let each = plan.connections.div_ceil(u64::from(plan.part.shard.of.max(1))).max(1);
     let threads = descriptors.saturating_sub(reserve) / each;

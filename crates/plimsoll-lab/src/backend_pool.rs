@@ -1,4 +1,5 @@
-//! Backends that end and start again while a proxy is under load: each is a process of its own, at a port that stays its own.
+//! Backends that end and start again while a proxy is under load: each is a process of its own, at a port that stays
+//! its own.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;

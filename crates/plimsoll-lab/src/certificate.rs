@@ -53,8 +53,8 @@ impl Certificate {
         Ok(own)
     }
 
-    /// Opens a connection that gets the certificate with this name; an error if it does not get it. To be called on a host
-    /// that reaches the SUT.
+    /// Opens a connection that gets the certificate with this name; an error if it does not get it. To be called on a
+    /// host that reaches the SUT.
     pub(crate) fn meet(&self, name: &str) -> Result<(), LabError> {
         let trust = Trust::Roots(self.identity.chain_pem.clone());
         let context = ClientContext::new(&TlsOptions { trust, ..TlsOptions::default() })?;

@@ -14,8 +14,8 @@ use plimsoll_sys::{output_file, process};
 
 use crate::error::{LabError, Result};
 
-/// Short, so that a thread that has used up its share waits for milliseconds, not for a tenth of a second. Where there is
-/// a quota already, its period is taken: another one would change more than the quota.
+/// Short, so that a thread that has used up its share waits for milliseconds, not for a tenth of a second. Where there
+/// is a quota already, its period is taken: another one would change more than the quota.
 const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel accepts.
 const QUOTA_MIN_US: u64 = 1_000;
@@ -169,8 +169,8 @@ fn name() -> String {
     format!("{NAME}{}-{number}", std::process::id())
 }
 
-/// Removes the groups below `parent` whose process was killed together with its supervisor. One that is in use stays: the
-/// kernel removes only empty ones.
+/// Removes the groups below `parent` whose process was killed together with its supervisor. One that is in use stays:
+/// the kernel removes only empty ones.
 fn remove_left(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();

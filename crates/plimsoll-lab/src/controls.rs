@@ -126,13 +126,13 @@ impl Controls {
     pub fn replaced_by_reload(&self) -> Vec<u32> {
         let reload = self.programs.as_ref().and_then(|programs| programs.reload.as_ref());
         match reload {
-            // Its process goes on.
+            // The command reloads the configuration within the running process.
             Some(Reload::Command(_)) => Vec::new(),
             Some(Reload::Signal(_)) | None => self.workers(),
         }
     }
 
-    /// Has the server reload its configuration; returns as soon as it has been told.
+    /// Makes the server reload its configuration: sends the signal, or waits for the command to exit.
     pub fn reload(&self) -> Result<(), LabError> {
         let Programs { supervisor, reload, .. } = self.programs()?;
         match reload.as_ref().ok_or_else(|| missing("way to reload"))? {
@@ -181,8 +181,8 @@ impl Controls {
         self.link.as_ref().ok_or_else(|| missing("link to cut"))?.switch_link(on)
     }
 
-    /// Gives the server another certificate, which its clients trust, and has it reload. Returns at once, with a name that
-    /// only this certificate has.
+    /// Gives the server another certificate, which its clients trust, and has it reload. Returns at once, with a name
+    /// that only this certificate has.
     pub fn exchange_certificate(&self) -> Result<String, LabError> {
         let of = self.certificate.as_ref().ok_or_else(|| missing("certificate to exchange"))?;
         let name = of.exchange()?;

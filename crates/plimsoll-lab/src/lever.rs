@@ -1,5 +1,5 @@
-//! Levers: each changes one limit of a running server, and restores it. Nothing is started again, and dropping
-//! it leaves everything as it was.
+//! Levers: each changes one limit of a running server, and restores it. No process is restarted, and dropping a lever
+//! restores the limit.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -30,28 +30,28 @@ pub struct Lever(Acts);
 
 #[derive(Debug)]
 enum Acts {
-    /// CPU time, of so many CPUs.
+    /// A quota of CPU time, as a number of CPUs.
     Quota(Box<ControlGroup>, f64),
     /// Commands at the server's socket.
     Commands { socket: HaproxySocket, change: Vec<String>, restore: Vec<String> },
     /// The ports that a host connects from.
     Ports { network: Namespace, lower: (u16, u16), restore: (u16, u16) },
-    /// Listening sockets, and how many connections may wait at each: changed, and as it was.
+    /// Listening sockets, each with its changed and its former queue length.
     Queues(Vec<(Listening, u32, u32)>),
 }
 
 impl Lever {
-    /// Leaves all threads of these processes so many CPUs.
+    /// Creates a lever that limits all threads of these processes together to the CPU time of `cpus` CPUs.
     pub fn quota(pids: &[u32], cpus: f64) -> Result<Self> {
         Ok(Self(Acts::Quota(Box::new(ControlGroup::of_processes(pids)?), cpus)))
     }
 
-    /// Leaves one thread of process `pid` so many CPUs.
+    /// Creates a lever that limits one thread of process `pid` to the CPU time of `cpus` CPUs.
     pub fn thread_quota(pid: u32, thread: u32, cpus: f64) -> Result<Self> {
         Ok(Self(Acts::Quota(Box::new(ControlGroup::of_thread(pid, thread)?), cpus)))
     }
 
-    /// Moves a limit by commands at the source of a server's counters.
+    /// Creates a lever that changes a limit by commands at the socket from which the server's counters are read.
     pub fn of_commands(
         source: Option<&CounterSource>,
         intervention: Intervention,
@@ -63,7 +63,7 @@ impl Lever {
         }
     }
 
-    /// Gives a server the commands `change`, and takes them back with `restore`.
+    /// Creates a lever that sends the commands `change` to a server, and `restore` to undo them.
     pub(crate) fn commands(
         socket: &HaproxySocket,
         change: Vec<String>,
@@ -72,8 +72,8 @@ impl Lever {
         Self(Acts::Commands { socket: socket.clone(), change, restore })
     }
 
-    /// Leaves the host of `network` the share `keep` of the ports that it connects from; returns how many
-    /// it had and has, too.
+    /// Creates a lever that leaves the host of `network` the share `keep` of its source ports; also returns their
+    /// number before and after the change.
     pub fn ports(network: Namespace, keep: f64) -> Result<(Self, u32, u32)> {
         let text = network
             .run(|| fs::read_to_string(PORT_RANGE))
@@ -88,8 +88,8 @@ impl Lever {
         Ok((Self(Acts::Ports { network, lower, restore }), count, kept))
     }
 
-    /// Lets fewer or more connections wait to be accepted: at each listening socket of these processes as many as
-    /// `to` says of those that fill its queue; returns both of the shortest queue, too.
+    /// Creates a lever that changes the accept queue of each listening socket of these processes: `to` maps the number
+    /// of connections that fill it to the new one. Also returns both numbers of the shortest queue.
     pub fn accept_queues(
         pids: &[u32],
         to: impl Fn(u32) -> Result<u32>,
@@ -100,7 +100,7 @@ impl Lever {
         for pid in pids {
             for socket in Listening::of_process(*pid).map_err(denied)? {
                 let most = socket.queue_max().map_err(denied)?;
-                // A queue of length n is full with n + 1 connections: so many are accepted at once.
+                // A queue of length n is full with n + 1 connections.
                 let changed = to(most + 1)?;
                 queues.push((socket, changed.saturating_sub(1), most));
             }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::{env, io};
 
-/// Why an installed proxy cannot be used.
+/// A reason why an installed program cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The program did not start.
@@ -30,7 +30,7 @@ pub enum CheckError {
         /// The program's first error message.
         alert: String,
     },
-    /// The program reports no version: it is another program of that name.
+    /// The program reports no version; it may be another program of that name.
     #[error("{} reports no version but {output:?}; is it the right program?", program.display())]
     NoVersion {
         /// Path of the program.
@@ -40,12 +40,12 @@ pub enum CheckError {
     },
 }
 
-/// Folders in which distributions and source builds install daemons; a user's PATH often lacks these.
+/// Folders in which distributions and nginx's source build install daemons; a user's PATH often lacks them.
 const SYSTEM_FOLDERS: [&str; 4] =
     ["/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/local/nginx/sbin"];
 
-/// The program to use: `explicit` if it can be executed, a bare name being looked up, else `name`
-/// from PATH or the system's folders.
+/// Finds the program `explicit`, or `name` if that is `None`. A bare name is looked up in PATH, then in the system's
+/// folders; a path must be executable.
 pub(crate) fn find(name: &str, explicit: Option<&Path>) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));

@@ -15,22 +15,21 @@ use plimsoll_tune::proxy::{Dialect, Places, ProxyGoal, Version};
 
 use crate::settings::SutSettings;
 
-/// One proxy process group: TLS in front, none behind.
+/// The task of one proxy: TLS towards the clients if [`Self::tls`] is set, none towards the backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProxyPlan {
-    /// Listening address for TLS clients. Several processes may share it: both programs bind with
+    /// Listening address for clients. Several processes of HAProxy or nginx may share it: they bind with
     /// `SO_REUSEPORT`.
     pub(crate) listen: SocketAddr,
     /// Servers without TLS behind the proxy; at least one, or every request fails.
     pub(crate) backends: Vec<SocketAddr>,
-    /// One PEM file with the certificate chain, leaf first, and then its key; both programs read
-    /// the two from one file.
+    /// PEM file with the certificate chain, leaf first, and then the key: every program reads both from one file.
     pub(crate) certificate_pem_path: PathBuf,
-    /// Client connections held at once; at least 1. The programs need about twice as many file
-    /// descriptors, see `descriptors_needed` in each module.
+    /// Client connections held at once; at least 1. A proxy needs about twice as many file descriptors: see
+    /// `descriptors_needed` in `sut/haproxy.rs` and `sut/nginx.rs`.
     pub(crate) connections_max: u64,
-    /// Every timeout of the proxy. Longer than the longest wait, so that no timer of the SUT
-    /// fires inside what is measured.
+    /// Value of every timeout of the proxy. It is longer than the longest wait of the load, so that no timer of the SUT
+    /// ends a measured operation.
     pub(crate) timeout: Nanos,
     /// Threads of HAProxy, worker processes of nginx; at least 1.
     pub(crate) threads: u32,
@@ -39,9 +38,9 @@ pub(crate) struct ProxyPlan {
     /// TLS sessions that HAProxy caches; `None` leaves its default of 20,000, about 4 MB in each
     /// process. nginx caches none by default.
     pub(crate) tls_sessions_max: Option<u32>,
-    /// Protocol before and behind it.
+    /// Protocol of clients and backends.
     pub(crate) protocol: Protocol,
-    /// Whether clients speak it over TLS.
+    /// Whether clients connect over TLS.
     pub(crate) tls: bool,
     /// Whether TLS sessions may be resumed, as the programs allow by themselves; otherwise there are
     /// neither tickets nor a session cache.
@@ -83,13 +82,13 @@ impl ProxyPlan {
         dialect.configure(version, &goal).text
     }
 
-    /// Every timeout in whole milliseconds, rounded up, within what both programs' timers hold.
+    /// Returns the timeout in whole milliseconds, rounded up, at most what the timers of all programs can hold.
     pub(crate) fn timeout_ms(&self) -> u64 {
         // HAProxy counts ticks of 1 ms in 31 bits: 24.8 days.
         self.timeout.0.div_ceil(1_000_000).clamp(1, i32::MAX as u64)
     }
 
-    /// The timers of `program` that a client can meet, by their names; all have the plan's timeout.
+    /// Returns the timers of `program` that can end an operation of a client; all have the plan's timeout.
     pub(crate) fn timers(
         &self,
         program: &str,
@@ -104,12 +103,12 @@ impl ProxyPlan {
         named.into_iter().map(timer).collect()
     }
 
-    /// CPU of each of `threads` threads, in order; empty when nothing is pinned.
+    /// Returns the CPU of each of `threads` threads, in order; empty if no thread is pinned.
     pub(crate) fn cpu_per_thread(&self, threads: u32) -> Vec<u32> {
         self.cpus.iter().copied().cycle().take(threads as usize * self.cpus.len().min(1)).collect()
     }
 
-    /// A plan for tests, whose files lie under `scratch`.
+    /// Creates a plan for tests with files under `scratch`.
     #[cfg(test)]
     pub(crate) fn sample(scratch: &std::path::Path) -> Self {
         Self {

@@ -155,8 +155,8 @@ impl NamedServer {
     }
 }
 
-/// The processes of a server on this host: those that the user `named`, or else HAProxy's by its own word, which a reload
-/// replaces.
+/// The processes of a server on this host: those that the user `named`, or else HAProxy's by its own word, which a
+/// reload replaces.
 pub fn processes_of(named: &[u32], counts: Option<&CounterSource>) -> Vec<u32> {
     match counts {
         Some(CounterSource::Haproxy(socket)) if named.is_empty() => {

@@ -449,7 +449,7 @@ pub(crate) fn load_closed() -> Summary {
     Summary::new(head, &tally(512_340, 1_900, 10))
 }
 
-/// Nobody listens at the target.
+/// Returns a load whose target refuses all connections.
 pub(crate) fn load_refused() -> Summary {
     let mut tally = Tally { scheduled: 500, ..Tally::default() };
     tally.failures.operations.add(ErrorClass::ConnectRefused, 500);
@@ -498,7 +498,7 @@ pub(crate) fn load_partial() -> Summary {
     Summary::new(head, &tally)
 }
 
-/// One of every kind of run.
+/// Returns runs of many kinds: name, summary and trials of each.
 pub(crate) fn all() -> Vec<(&'static str, Summary, Vec<TrialRecord>)> {
     let (several, several_trials) = find_several();
     let (regular, trials) = find_regular();
@@ -744,7 +744,7 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
     (find_with(tip, &trials, Verdict::Bad), trials)
 }
 
-/// Nobody listens at the target.
+/// Returns a search whose target refuses all connections.
 pub(crate) fn find_refused() -> (Summary, Vec<TrialRecord>) {
     let (mut summary, mut trials) = find_fails_at_minimum();
     let tally = &mut trials[0].measurement.tally;

@@ -1,7 +1,7 @@
 //! The table of failures: from a reason to its sentence and its remedy.
 //!
-//! A hint is chosen by what the server, the proxy or the kernel said, and by the settings of the load; by the class alone
-//! only where nothing more is known. e2e/tests/waiting/reasons.rs provokes the rows with real servers.
+//! A hint is chosen by what the server, the proxy or the kernel said, and by the settings of the load; by the class
+//! alone only where nothing more is known. e2e/tests/waiting/reasons.rs provokes the rows with real servers.
 
 mod answers;
 

@@ -46,8 +46,8 @@ pub const ALL: [Schema; 6] = [
     },
 ];
 
-/// Checks that a schema describes `document`, and lists every field of it. The file is read, so that a corrected one needs
-/// no compiler.
+/// Checks that a schema describes `document`, and lists every field of it. The file is read, so that a corrected one
+/// needs no compiler.
 #[cfg(test)]
 pub(crate) fn assert_described(name: &str, document: &serde_json::Value) {
     let faults = faults(name, document);

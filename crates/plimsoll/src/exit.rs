@@ -104,7 +104,8 @@ impl Stop {
         }
     }
 
-    /// The line for stderr, unless a report has been written instead. Whatever peers and hosts have said is in it as text alone.
+    /// The line for stderr, unless a report has been written instead. Whatever peers and hosts have said is in it as
+    /// text alone.
     pub(crate) fn complaint(&self) -> Option<String> {
         let shown = |line: &String| line.split('\n').map(clean).collect::<Vec<_>>().join("\n");
         match self {

@@ -61,8 +61,8 @@ pub(crate) fn start_load_agents(
 }
 
 /// Starts an agent on each of `hosts`, and refuses hosts that lack something for their parts. Where `least`
-/// connections are enough, `plan` gets as many as there is room for. Returns the room, too, and notes on what may become
-/// tight.
+/// connections are enough, `plan` gets as many as there is room for. Returns the room, too, and notes on what may
+/// become tight.
 pub(crate) fn start_hosts(
     hosts: &LoadHosts,
     threads: Option<u32>,
@@ -104,8 +104,8 @@ pub(crate) fn start_hosts(
     Ok((agents, room, notes))
 }
 
-/// Reports whether no other run may make load on these hosts: where several agents of one run may share a host, so may several
-/// runs.
+/// Reports whether no other run may make load on these hosts: where several agents of one run may share a host, so may
+/// several runs.
 pub(crate) const fn is_alone(hosts: &LoadHosts) -> bool {
     matches!(hosts.launcher, Launcher::Ssh(_) | Launcher::Other(_))
 }

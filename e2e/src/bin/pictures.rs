@@ -1,5 +1,5 @@
-//! Makes the pictures of README and the book, and the sample page: `cargo xtask pictures`. One search of a real HAProxy in a terminal,
-//! about four minutes, on a machine that does nothing else.
+//! Makes the pictures of README and the book, and the sample page: `cargo xtask pictures`. One search of a real HAProxy
+//! in a terminal, about four minutes, on a machine that does nothing else.
 #![forbid(unsafe_code)]
 
 use std::fs;

@@ -33,7 +33,8 @@ const NAMED: [(&str, Figure); 9] = [
     ("/compare/rounds_used", Figure::Count),
 ];
 
-/// Returns the differences between a page and its archive: the answer, figures of the summary, checks, errors, trials and their marks.
+/// Returns the differences between a page and its archive: the answer, figures of the summary, checks, errors, trials
+/// and their marks.
 pub fn differs(page: &Page<'_>, run: &Run) -> Vec<String> {
     let text = page.evaluate("document.getElementById('main').textContent");
     let text = text.as_str().expect("a text").to_owned();

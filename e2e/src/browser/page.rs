@@ -181,7 +181,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Writes what it shows, from its top to its end, to `FOLDER/NAME.png`; of a long page there are `NAME-2.png` and so on.
+    /// Writes what it shows, from its top to its end, to `FOLDER/NAME.png`; of a long page there are `NAME-2.png` and
+    /// so on.
     pub fn screenshot(&self, folder: &Path, name: &str) {
         let metrics = self.call("Page.getLayoutMetrics", &json!({}));
         let number = |value: &Value| value.as_f64().expect("a length");

@@ -69,7 +69,8 @@ impl ReportFile<'_> {
         wrong
     }
 
-    /// Returns the faults on screens of every width: a figure without its drawing, a narrow column, a page wider than its screen.
+    /// Returns the faults on screens of every width: a figure without its drawing, a narrow column, a page wider than
+    /// its screen.
     pub fn check_widths(&self, browser: &Browser) -> Vec<String> {
         let page = self.show(browser, Screen { theme: Theme::Light, width: *WIDTHS.start() });
         let mut wrong = Vec::new();
@@ -104,8 +105,8 @@ impl ReportFile<'_> {
         named(wrong, self.name, "narrow")
     }
 
-    /// Returns the faults on paper, also for a reader whose screen is dark: a sheet without text, an axis without its title,
-    /// a dark sheet.
+    /// Returns the faults on paper, also for a reader whose screen is dark: a sheet without text, an axis without its
+    /// title, a dark sheet.
     pub fn check_print(&self, browser: &Browser) -> Vec<String> {
         let page = self.show(browser, Screen { theme: Theme::Dark, width: 400 });
         let titles = checks::axis_titles(&page);
@@ -117,8 +118,8 @@ impl ReportFile<'_> {
         named(wrong, self.name, "paper")
     }
 
-    /// Returns the parts that cannot be read without scripts, nor under the policy with which a CI server shows its files: the answer, and
-    /// every row of the tables.
+    /// Returns the parts that cannot be read without scripts, nor under the policy with which a CI server shows its
+    /// files: the answer, and every row of the tables.
     pub fn check_without_scripts(&self, browser: &Browser) -> Vec<String> {
         let page = self.show(browser, Screen { theme: Theme::Light, width: 1_600 });
         let with = checks::tables(&page);

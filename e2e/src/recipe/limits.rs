@@ -26,7 +26,8 @@ const HELD: [&str; 9] = [
 /// Each request is a connection.
 const CONNECTIONS: [&str; 5] = ["--no-keepalive", "--min", "90", "--max", "900"];
 
-/// Returns the number of files that are open now, and 8,000 more: what other programs open meanwhile is little beside them.
+/// Returns the number of files that are open now, and 8,000 more: what other programs open meanwhile is little beside
+/// them.
 fn files_of_the_host() -> String {
     let text = fs::read_to_string("/proc/sys/fs/file-nr").unwrap_or_default();
     let open = text.split_ascii_whitespace().next().and_then(|open| open.parse::<u64>().ok());

@@ -23,8 +23,8 @@ const READER: &str = "import fcntl, os, time\n\
     due = max(due + 1 / 300, time.monotonic() - 0.02)\n    \
     time.sleep(max(0, due - time.monotonic()))\n";
 
-/// A server of one thread that lets 8 requests wait 25 ms at a time, with keep-alive, and lets the others wait their turn: to
-/// the kernel it sleeps, however many wait.
+/// A server of one thread that lets 8 requests wait 25 ms at a time, with keep-alive, and lets the others wait their
+/// turn: to the kernel it sleeps, however many wait.
 const SEMAPHORE: &str = "import asyncio\n\
     async def serve(reader, writer):\n    \
     try:\n        \

@@ -1,5 +1,5 @@
-//! The rate of a closed loop, judged by a server that writes down when requests came and were answered; and the cases of
-//! RFC 9411 that build on it.
+//! The rate of a closed loop, judged by a server that writes down when requests came and were answered; and the cases
+//! of RFC 9411 that build on it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,6 @@
 //! A generator that is the limit says so, with the right reason, and never blames the server: a
-//! busy core, a host that stalls, and a path that loses packets. `waiting/local_limits.rs` has too few descriptors and ports.
+//! busy core, a host that stalls, and a path that loses packets. `waiting/local_limits.rs` has too few descriptors and
+//! ports.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -32,8 +32,8 @@ fn search(haproxy: &Haproxy) -> Finished {
 #[test]
 fn the_limit_that_haproxy_was_given_is_found_and_named() {
     let _machine = beside_others();
-    // One search in five may err even on a quiet machine, and one that ends INVALID says nothing: the truth must be found
-    // once. HAProxy accepts 450 connections a second; the others wait.
+    // One search in five may err even on a quiet machine, and one that ends INVALID says nothing: the truth must be
+    // found once. HAProxy accepts 450 connections a second; the others wait.
     let rules = "    rate-limit sessions 450\n    \
                  http-request return status 200 content-type text/plain string pong";
     let haproxy = Haproxy::start("", rules, "");
@@ -45,7 +45,8 @@ fn the_limit_that_haproxy_was_given_is_found_and_named() {
             assert_eq!(summary.text("verdict"), "good");
             let first = &summary.at("causes")[0];
             let cause = [&first["cause"], &first["grade"]];
-            // A search of 60 s promises this of a steady server. A disturbed one ends with a wider interval, and says so.
+            // A search of 60 s promises this of a steady server. A disturbed one ends with a wider interval, and says
+            // so.
             let is_narrow = upper / lower <= 1.1501;
             let is_right = (lower..=upper).contains(&TRUTH_PER_S) && is_narrow && cause == CAUSE;
             (!is_right).then(|| format!("[{lower}, {upper}], {cause:?}"))

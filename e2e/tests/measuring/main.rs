@@ -1,5 +1,5 @@
-//! Tests whose verdict depends on how fast something is. `cargo xtask ci` runs them with nothing of ours beside them, but
-//! several at a time if each leaves most of both CPUs idle.
+//! Tests whose verdict depends on how fast something is. `cargo xtask ci` runs them with nothing of ours beside them,
+//! but several at a time if each leaves most of both CPUs idle.
 
 mod closed_loop;
 mod generator_limits;

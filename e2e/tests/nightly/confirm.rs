@@ -19,7 +19,8 @@ use serde_json::Value;
 use crate::wrapper::Wrapper;
 use crate::{alone, client, pin_server};
 
-/// A quick search takes less than 4 minutes, the test of its cause less than 3, and a search with the limit raised as long.
+/// A quick search takes less than 4 minutes, the test of its cause less than 3, and a search with the limit raised as
+/// long.
 const PATIENCE: Duration = Duration::from_secs(660);
 /// Servers behind HAProxy, on ports that nobody else has in a network namespace of its own.
 const BACKENDS: &str = "for n in 1 2 3 4 5; do setpriv --pdeathsig KILL @FAULT@ 127.0.0.1:900$n @SERVES@ & done\n\

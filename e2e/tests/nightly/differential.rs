@@ -1,5 +1,5 @@
-//! A corpus of answers, sent to plimsoll and to other clients. The corpus argues each outcome that plimsoll alone has; an
-//! argument for an outcome that others share is a failure, too.
+//! A corpus of answers, sent to plimsoll and to other clients. The corpus argues each outcome that plimsoll alone has;
+//! an argument for an outcome that others share is a failure, too.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};

@@ -76,7 +76,8 @@ fn instants() -> u64 {
     asked.unwrap_or(50)
 }
 
-/// Returns the disturbance of a host, in the script of its bed. A cable that was pulled stays so; a frozen process thaws in the end.
+/// Returns the disturbance of a host, in the script of its bed. A cable that was pulled stays so; a frozen process
+/// thaws in the end.
 fn disturbance(kind: u64, host: u64) -> String {
     match kind % 5 {
         0 => format!("kill -KILL $(agents {host})"),

@@ -74,8 +74,9 @@ fn ten_thousand_sessions_of_mosquitto_come_back_with_their_subscriptions() {
     }
 }
 
-/// nginx with `limit_conn 200` counts requests in process, of 300 ms each. All clients come back within that time, so that
-/// their first requests and the 18 or so of the others are in process at once; beyond 200 some of the others get 503.
+/// nginx with `limit_conn 200` counts requests in process, of 300 ms each. All clients come back within that time, so
+/// that their first requests and the 18 or so of the others are in process at once; beyond 200 some of the others get
+/// 503.
 #[test]
 #[ignore = "takes minutes"]
 fn the_largest_storm_of_a_limited_nginx_follows_from_its_limit() {
@@ -94,8 +95,8 @@ fn the_largest_storm_of_a_limited_nginx_follows_from_its_limit() {
     assert!(lower <= LIMIT && upper >= 0.85 * LIMIT && upper < 1.5 * lower, "{summary:?}");
 }
 
-/// nginx has two certificates and takes the RSA one where clients accept both, so that its one worker makes about 1,000 handshakes
-/// per second. Clients that ask for the ECDSA one are back sooner.
+/// nginx has two certificates and takes the RSA one where clients accept both, so that its one worker makes about 1,000
+/// handshakes per second. Clients that ask for the ECDSA one are back sooner.
 #[test]
 #[ignore = "takes minutes"]
 fn an_ecdsa_certificate_raises_the_largest_storm() {

@@ -1,5 +1,5 @@
-//! The command lines of README and book in fences marked ```` ```sh run ````: each runs as it is written, within bounds, in a network
-//! namespace where the servers answer that the pages name.
+//! The command lines of README and book in fences marked ```` ```sh run ````: each runs as it is written, within
+//! bounds, in a network namespace where the servers answer that the pages name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,9 @@ const BOUNDS: [(&str, &str); 6] = [
     ("compare ", "compare --rounds 8 --budget 80s "),
 ];
 
-/// `$0` is the program. A second name of this host is the server of the pages: nginx answers HTTPS at 443, with a certificate that
-/// the system trusts, and reports its counters at port 80; `plimsoll serve` answers HTTP at 8080 and 8081, and HTTPS at 8443.
+/// `$0` is the program. A second name of this host is the server of the pages: nginx answers HTTPS at 443, with a
+/// certificate that the system trusts, and reports its counters at port 80; `plimsoll serve` answers HTTP at 8080 and
+/// 8081, and HTTPS at 8443.
 const SERVERS: &str = r#"
 ip link set lo up
 echo "127.0.0.1 localhost server.example" > hosts && mount --bind hosts /etc/hosts

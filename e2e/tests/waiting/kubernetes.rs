@@ -1,5 +1,5 @@
-//! Tests of the processes in the pods of `k8s run`: the coordinator with its agents, and the ways of its results; and of
-//! `k8s run` says where there is no cluster.
+//! Tests of the processes in the pods of `k8s run`: the coordinator with its agents, and the ways of its results; and
+//! of `k8s run` says where there is no cluster.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! Laboratories whose parts are on named hosts, over ssh: clients, server and backends, and nothing left on any of them.
+//! Laboratories whose parts are on named hosts, over ssh: clients, server and backends, and nothing left on any of
+//! them.
 
 use e2e::plimsoll::Finished;
 use e2e::ssh_hosts;

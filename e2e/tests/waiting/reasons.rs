@@ -1,5 +1,5 @@
-//! The table of failures (`crates/plimsoll-report/src/reasons.rs`) against real servers: what each of them does is given the
-//! reason and the remedy that fit, and never those of another fault.
+//! The table of failures (`crates/plimsoll-report/src/reasons.rs`) against real servers: what each of them does is
+//! given the reason and the remedy that fit, and never those of another fault.
 
 use std::fs;
 use std::io::{Read, Write};

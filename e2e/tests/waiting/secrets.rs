@@ -1,4 +1,5 @@
-//! Runs whose flags and files hold a secret in every place that takes any text: nothing that is written or shown has it.
+//! Runs whose flags and files hold a secret in every place that takes any text: nothing that is written or shown has
+//! it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -61,8 +61,9 @@ fn three_hosts_make_one_load_and_get_the_program_where_it_is_not() {
     assert_nothing_left(&finished);
 }
 
-/// Files that another user of the first host has put where root will look: a program at the coordinator's path, whose directory
-/// has mode 01777, a link in the place of the cache, and a copy in the next cache. Whatever is run leaves a line in `ran`.
+/// Files that another user of the first host has put where root will look: a program at the coordinator's path, whose
+/// directory has mode 01777, a link in the place of the cache, and a copy in the next cache. Whatever is run leaves a
+/// line in `ran`.
 const PLANTED: &str = r#"
 D=$PWD; S=$(ip netns pids h1 | head -n 1); B=$("$0" agent --identity)
 mkdir -p cache1 victim home1/.cache/plimsoll/agents/$B
@@ -379,7 +380,8 @@ fn a_storm_over_hosts_cuts_the_share_of_each() {
     let flags = [&find[..], &LOGIN, &storm, &goal].concat();
     let Some(finished) = ssh_hosts::run_with(3, &before, &flags, "") else { return };
     let shown = format!("{}{}", finished.stdout, finished.stderr);
-    // 100 clients come back in the second that they have. A short search may end with bounds, or INVALID on a busy machine.
+    // 100 clients come back in the second that they have. A short search may end with bounds, or INVALID on a busy
+    // machine.
     let code = finished.code.unwrap_or(-1);
     assert!([0, 97, 98].contains(&code), "{shown}");
     let summary = finished.written(code);

@@ -5,8 +5,8 @@
 //! server of hard capacity); what happens in one instant may come one operation early or late.
 //! Approximate: latencies between two bends of a curve are recorded in up to 64 steps, but the
 //! counts above the deadline are exact; what ran out of patience still takes the server's time; a
-//! leak makes its step from trial to trial; the number in flight ripples by a normal draw. [`crate::World`] follows every operation, and the tests hold
-//! the two against each other.
+//! leak makes its step from trial to trial; the number in flight ripples by a normal draw. [`crate::World`] follows
+//! every operation, and the tests hold the two against each other.
 
 mod count;
 mod flow;

@@ -20,7 +20,7 @@ impl Series {
         Spread::of(self.0.iter().flatten().copied())
     }
 
-    /// Round by round over `other`: what slowed both in a round cancels out.
+    /// Returns the ratios to `other`, round by round: what slowed both programs in a round cancels out.
     pub(crate) fn over(&self, other: &Self) -> Spread {
         let pairs = self.0.iter().zip(&other.0);
         Spread::of(pairs.filter_map(|(ours, theirs)| Some((*ours)? / (*theirs)?)))
@@ -30,14 +30,14 @@ impl Series {
 /// A target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
-    /// At most so much of what the best peer needs. Only if all of `required` were measured does it
-    /// count as reached.
+    /// At most `max` times the figure of the best peer. The target counts as reached only if all of `required` were
+    /// measured.
     OfBest { max: f64, required: &'static [&'static str] },
-    /// At most so much of what this peer needs.
+    /// At most `max` times the figure of `peer`.
     OfPeer { max: f64, peer: &'static str },
-    /// Less than any peer needs.
+    /// Less than the figure of every peer.
     BelowAll { required: &'static [&'static str] },
-    /// At most so much.
+    /// At most `max`, whatever the peers need.
     AtMost { max: f64 },
 }
 
@@ -51,7 +51,7 @@ impl Target {
         }
     }
 
-    /// Reports whether this peer decides.
+    /// Reports whether the target is compared with this peer.
     fn counts(self, name: &str) -> bool {
         match self {
             Self::OfPeer { peer, .. } => name == peer,
@@ -81,10 +81,10 @@ impl Target {
 pub(crate) struct Entrant {
     pub(crate) name: &'static str,
     pub(crate) series: Series,
-    /// Operations that succeeded and that failed, where operations are counted.
+    /// Successful operations; 0 if operations are not counted.
     pub(crate) ops: u64,
     pub(crate) failed: u64,
-    /// Why it is not compared.
+    /// The reason why the program is not measured, if it is not.
     pub(crate) excuse: Option<String>,
 }
 
@@ -103,17 +103,17 @@ impl Entrant {
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub(crate) id: &'static str,
-    /// With its unit.
+    /// The measured quantity with its unit.
     pub(crate) what: &'static str,
     pub(crate) target: Option<Target>,
     pub(crate) decimals: usize,
-    /// plimsoll first.
+    /// All programs; plimsoll is the first.
     pub(crate) entrants: Vec<Entrant>,
 }
 
 impl Comparison {
-    /// The names of those that take part in a round. Who goes first changes, because the next one
-    /// finds warm caches.
+    /// Returns the indices of the entrants of a round, in order. Each round starts with another one, because later ones
+    /// find warm caches.
     pub(crate) fn order(&self, round: u32) -> Vec<usize> {
         let able = (0..self.entrants.len()).filter(|nth| self.entrants[*nth].excuse.is_none());
         let mut order: Vec<usize> = able.collect();
@@ -126,7 +126,7 @@ impl Comparison {
         self.entrants[0].series.over(&peer.series).decimals(self.decimals)
     }
 
-    /// The row of the page, if there is a target.
+    /// Returns the row of the page, if there is a target.
     pub(crate) fn row(&self) -> Option<Row> {
         let target = self.target?;
         let ours = &self.entrants[0];
@@ -142,11 +142,11 @@ impl Comparison {
         }
         let mut peers: Vec<&Entrant> =
             self.entrants[1..].iter().filter(|entrant| entrant.is_sound()).collect();
-        // The one that decides first, then by what they need.
+        // Peers that the target ignores come last; otherwise the peer with the lowest figure comes first.
         let key = |entrant: &Entrant| entrant.series.spread().median;
         peers.sort_by(|a, b| {
-            let decides = |entrant: &Entrant| !target.counts(entrant.name);
-            decides(a).cmp(&decides(b)).then(key(a).total_cmp(&key(b)))
+            let is_ignored = |entrant: &Entrant| !target.counts(entrant.name);
+            is_ignored(a).cmp(&is_ignored(b)).then(key(a).total_cmp(&key(b)))
         });
         row.ours = ours.series.spread().to_string();
         let decisive = peers.first().filter(|peer| target.counts(peer.name));
@@ -163,7 +163,7 @@ impl Comparison {
             target.required().iter().all(|name| peers.iter().any(|peer| peer.name == *name));
         row.outcome = match (is_met, ratio.is_some(), is_whole) {
             (true, _, true) => Outcome::Reached,
-            // What is not reached beside some peers is not reached beside all.
+            // A target that is missed against some peers is missed against all of them.
             (false, true, _) => Outcome::NotReached,
             (false, false, _) if matches!(target, Target::AtMost { .. }) => Outcome::NotReached,
             _ => Outcome::NotMeasured,
@@ -171,7 +171,7 @@ impl Comparison {
         Some(row)
     }
 
-    /// Every program's figure, for the file.
+    /// Returns every program's figure for the results file.
     pub(crate) fn figures(&self) -> Vec<Value> {
         let figure = |(nth, entrant): (usize, &Entrant)| {
             let mut figure = json!({"what": self.what, "who": entrant.name});
@@ -192,7 +192,7 @@ impl Comparison {
     }
 }
 
-/// The first with its range, the others by their medians.
+/// Formats the figures of peers: the first with its range, the others by their medians.
 fn shown(peers: &[&Entrant]) -> String {
     let mut text = String::new();
     for (nth, peer) in peers.iter().enumerate() {

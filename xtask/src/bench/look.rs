@@ -1,5 +1,5 @@
-//! The cost of watching a run: the screen and the live page beside `--no-ui`, the rows of single operations, and how long the
-//! archive of half an hour takes to open.
+//! The cost of watching a run: the screen and the live page beside `--no-ui`, the rows of single operations, and how
+//! long the archive of half an hour takes to open.
 
 mod run;
 

@@ -1,5 +1,5 @@
-//! `docs/explanation/benchmarks.md`, rendered from the JSON files of `docs/benchmarks`; the remarks in it are written by
-//! hand and stay.
+//! `docs/explanation/benchmarks.md`, rendered from the JSON files of `docs/benchmarks`; the remarks in it are written
+//! by hand and stay.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -177,8 +177,8 @@ fn text(task: &Path, file: &str) -> String {
     fs::read_to_string(task.join(file)).unwrap_or_default()
 }
 
-/// Compares a server's answers while `watch` reads its host and runs the yardstick with those while `watch` is stopped: in one
-/// load, turn by turn, since a virtual CPU is slow for seconds.
+/// Compares a server's answers while `watch` reads its host and runs the yardstick with those while `watch` is stopped:
+/// in one load, turn by turn, since a virtual CPU is slow for seconds.
 fn pairs(bench: &Bench, results: &mut Results) -> Result<()> {
     let server = Server::start(ServerKind::Plimsoll, &bench.tools.plimsoll, &bench.scratch)?;
     let load = Load { is_tls: false, connection: Connection::Kept };

@@ -1,5 +1,5 @@
-//! The installed files, and the three formats that they come in. They hold the same; no script of a package runs when it
-//! is installed, and no service is started.
+//! The installed files, and the three formats that they come in. They hold the same; no script of a package runs when
+//! it is installed, and no service is started.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The headers of musl for aarch64. Debian has a compiler for that architecture, with the headers of glibc; those of musl
-//! are in musl-dev of that architecture, which is fetched beside the system's own packages and not installed.
+//! The headers of musl for aarch64. Debian has a compiler for that architecture, with the headers of glibc; those of
+//! musl are in musl-dev of that architecture, which is fetched beside the system's own packages and not installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! The image for containers: an archive of the OCI layout with one image for each architecture, written without a daemon
-//! and from nothing else: the static binary, the certificates of public authorities, a user without rights, licences.
+//! The image for containers: an archive of the OCI layout with one image for each architecture, written without a
+//! daemon and from nothing else: the static binary, the certificates of public authorities, a user without rights,
+//! licences.
 
 use std::fs;
 

@@ -148,16 +148,16 @@ impl LoadAgents {
         Ok(Self { agents, spec: None, shares, threads_times: 1 })
     }
 
-    /// Worker threads of an agent in the mean, where the agents are on other hosts.
+    /// Returns the mean number of worker threads of an agent; `None` if no agent is on another host.
     pub fn threads(&self) -> Option<u32> {
         let all: u32 = self.shares.iter().map(|share| share.threads).sum();
         let mean = all.checked_div(self.shares.len() as u32)?;
         Some(mean.max(1))
     }
 
-    /// Gives other hosts more threads where one would have more connections than files that a process may open there,
-    /// `reserve` of which are no connections: a thread and its connections are in one process, and a host may have
-    /// many. All hosts get as many times as many, so that their shares stay.
+    /// Multiplies the threads of other hosts if a process would have more connections than the files that it may open,
+    /// `reserve` of which are no connections. A thread and its connections are in one process, and a host may have many
+    /// processes. The factor is the same for all hosts, so that their shares stay.
     pub fn make_room(&mut self, connections: u64, reserve: u64) {
         let descriptors = self.agents.descriptors_max();
         let times =
@@ -560,7 +560,7 @@ fn now() -> Nanos {
     Nanos(clock::monotonic_ns())
 }
 
-/// Threads of an agent on another host, where nobody says how many.
+/// Returns the default number of threads of an agent on another host.
 fn threads_of(agents: &AgentSet, index: usize) -> u32 {
     agents.machine(index).cpus.clamp(1, THREADS_MAX)
 }
@@ -593,8 +593,8 @@ fn spread(threads: &[u32], connections: u64) -> Vec<u32> {
     threads
 }
 
-/// The part of agent `index`, of agents with so many threads. Workers are pinned to the plan's CPUs as far
-/// as the agent may use them, each agent starting after the CPUs of the one before.
+/// Returns the part of the plan for agent `index`; `threads` has the number of threads of every agent. Workers are
+/// pinned to those CPUs of the plan that the agent may use, the first one after the workers of the agents before it.
 fn share_of_plan(plan: &LoadPlan, index: usize, threads: &[u32], agent_cpus: &[u32]) -> LoadPlan {
     let first: u32 = threads[..index].iter().sum();
     let mut cpus = plan.cpus.clone();

@@ -41,9 +41,9 @@ const FAR_START_DELAY: Nanos = Nanos::from_secs(1);
 const ROUND_TRIPS_TO_START: u64 = 4;
 /// Attempts at a start of agents on other hosts, each time at an instant that is twice as far ahead.
 const STARTS_MAX: u32 = 4;
-/// In a load without a planned end, an agent that sends nothing for this long counts as hung. While the kernel reclaimed
-/// memory, agents came to read answers 50 s late (docs/journal/2026-11-24-ports-of-a-proxy.md). One that ends is
-/// noticed at once.
+/// In a load without a planned end, an agent that sends nothing for this long counts as hung. While the kernel
+/// reclaimed memory, agents came to read answers 50 s late (docs/journal/2026-11-24-ports-of-a-proxy.md). One that ends
+/// is noticed at once.
 const SILENCE_MAX: Nanos = Nanos::from_secs(120);
 /// Timeout of preparing, besides opening connections.
 const PREPARE_WAIT: Nanos = Nanos::from_secs(30);
@@ -60,8 +60,8 @@ const NOTES_MAX: u32 = 10_000;
 const SECONDS_AHEAD_MAX: u32 = 3_600;
 /// Hosts whose send lag is stored by host: a histogram takes 200 kB.
 const LAGS_MAX: usize = 64;
-/// The part of the overrun that an agent has which was asked to stop: somebody may be waiting for it, and it has only its
-/// last second to report.
+/// The part of the overrun that an agent has which was asked to stop: somebody may be waiting for it, and it has only
+/// its last second to report.
 const STOP_SHARE: (u64, u64) = (2, 5);
 const SECOND: Nanos = Nanos::from_secs(1);
 

@@ -12,10 +12,10 @@ use super::program::Program;
 /// Copies are kept of so many builds.
 const BUILDS_KEPT: usize = 3;
 
-/// Functions of both scripts. `way` follows a path part by part, and each link in it, as the kernel does; it prints where
-/// that leads, so that what was looked at is what is used, and fails where a part belongs to neither root nor this
-/// user, or where others may write. In a directory with the sticky bit they may, because they cannot exchange what is
-/// not theirs.
+/// Functions of both scripts. `way` follows a path part by part, and each link in it, as the kernel does; it prints
+/// where that leads, so that what was looked at is what is used, and fails where a part belongs to neither root nor
+/// this user, or where others may write. In a directory with the sticky bit they may, because they cannot exchange what
+/// is not theirs.
 const WAY: &str = r#"way() (
   IFS=' '
   set -f

@@ -11,18 +11,19 @@ use crate::joined::Listen;
 /// The way to reach hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launcher {
-    /// The system's ssh, with these options of the user's behind ours.
+    /// The system's ssh. These options of the user come before ours, so that the user's value wins.
     Ssh(Vec<String>),
     /// Another program: `%h` stands for the host, `%u` for the user, `%n` for its number from 0.
     Other(Vec<String>),
     /// Slurm's srun, on the nodes of this job.
     Slurm(String),
-    /// Nothing: agents that somebody else has started connect by themselves.
+    /// No launcher: agents that were started elsewhere connect by themselves.
     Joined(Box<Listen>),
 }
 
-/// One task on one node with everything that the job has there, beside the batch step. Without `-u` a frame would
-/// wait for the end of a line. The allocation of memory is shared (`--mem=0`), and nothing pins the threads.
+/// Options of srun: one task on one node with all resources that the job has there, beside the batch step. Without
+/// `--unbuffered` a frame would wait for the end of a line. The allocation of memory is shared (`--mem=0`), and nothing
+/// pins the threads.
 const SRUN_OPTIONS: &[&str] = &[
     "--overlap",
     "--unbuffered",
@@ -35,8 +36,8 @@ const SRUN_OPTIONS: &[&str] = &[
     "--chdir=/",
 ];
 
-/// No terminal, no forwarding, no question, and a dead path is noticed within 20 s. The first of two values
-/// counts, and those of the command line come before every file.
+/// Options of ssh: no terminal, no forwarding, no question, and a dead path is noticed within 20 s. If an option has
+/// two values, ssh uses the first one, and the command line comes before every file.
 const SSH_OPTIONS: &[&str] = &[
     "-T",
     "-x",
@@ -70,7 +71,7 @@ impl Launcher {
         }
     }
 
-    /// Program and arguments which start a POSIX shell on `host`, number `rank`.
+    /// Returns program and arguments that start a POSIX shell on `host`, the number of which is `rank`.
     pub(crate) fn shell_on(&self, host: &HostName, rank: usize) -> Vec<String> {
         match self {
             Self::Joined(_) => Vec::new(),
@@ -97,8 +98,9 @@ impl Launcher {
         }
     }
 
-    /// Reports whether what reaches a host is started without this variable of the environment. ssh hands a locale on, and a
-    /// shell complains about one that it does not have there; options of the batch script would become those of srun.
+    /// Reports whether what reaches a host is started without this variable of the environment. ssh hands a locale on,
+    /// and a shell complains about one that it does not have there; options of the batch script would become those of
+    /// srun.
     pub(crate) fn drops(&self, variable: &str) -> bool {
         let is_locale = variable.starts_with("LC_") || ["LANG", "LANGUAGE"].contains(&variable);
         let is_slurms = variable.starts_with("SLURM_") || variable.starts_with("SRUN_");

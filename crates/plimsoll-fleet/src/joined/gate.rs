@@ -22,7 +22,8 @@ use crate::frame;
 use crate::hosts::{HostName, fold};
 use crate::message::ToAgent;
 
-/// Handshakes at a time. Who comes beyond takes the place of one that says nothing, or is closed at once and tries again.
+/// Handshakes at a time. Who comes beyond takes the place of one that says nothing, or is closed at once and tries
+/// again.
 const HANDSHAKES_MAX: usize = 64;
 /// Timeout of the first record of a handshake.
 const FIRST_RECORD_WAIT: Duration = Duration::from_secs(2);
@@ -75,8 +76,8 @@ struct Handshake {
     socket: TcpStream,
 }
 
-/// The handshake that is ended where another one begins: the oldest of those that have said nothing, else the oldest that
-/// takes longer than one should. Agents are not told apart by their addresses, since many may share one.
+/// The handshake that is ended where another one begins: the oldest of those that have said nothing, else the oldest
+/// that takes longer than one should. Agents are not told apart by their addresses, since many may share one.
 fn least_wanted(handshakes: &[Handshake], now: Instant) -> Option<usize> {
     let is_slow = |one: &Handshake| now.saturating_duration_since(one.since) > FIRST_RECORD_WAIT;
     let silent = handshakes.iter().position(|one| !one.has_spoken);

@@ -83,8 +83,8 @@ pub fn read_coordinator(dir: &Path) -> Result<(Identity, String), ReadKeysError>
     read_identity(dir, COORDINATOR)
 }
 
-/// Reads the identity of agent `index`, and the run's authority. A folder with the coordinator's key is refused: whoever got it
-/// from the agent's host could lead all other agents.
+/// Reads the identity of agent `index`, and the run's authority. A folder with the coordinator's key is refused:
+/// whoever got it from the agent's host could lead all other agents.
 pub fn read_agent(dir: &Path, index: u32) -> Result<(Identity, String), ReadKeysError> {
     let name = agent_name(index);
     let foreign = dir.join(format!("{COORDINATOR}.key"));

@@ -93,7 +93,7 @@ impl Cluster {
         if status.success() { Ok(answer) } else { Err(error(one_line(&complaint))) }
     }
 
-    /// Returns the output as JSON.
+    /// Runs kubectl with `--output=json` and returns the parsed output.
     pub(super) fn json(&self, words: &[&str], input: Option<&str>) -> Result<Value, RunError> {
         let answer = self.ask(&[words, &["--output=json"]].concat(), input)?;
         serde_json::from_slice(&answer).map_err(|error| RunError::Kubectl {
@@ -103,7 +103,7 @@ impl Cluster {
     }
 }
 
-/// A limit to the life of a process in a session of its own. The process must not be reaped before [`Self::end`].
+/// A time limit for a process that leads a session. The process must not be reaped before [`Self::end`].
 pub(super) struct TimeLimit {
     ended: Sender<()>,
     watcher: JoinHandle<bool>,

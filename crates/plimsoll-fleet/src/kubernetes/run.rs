@@ -310,7 +310,8 @@ impl Going<'_, '_> {
         results
     }
 
-    /// Removes the objects, the owner last, so that what is left after a failure is still owned.
+    /// Removes all objects with the label of the run. The cluster removes what the owner owns even if kubectl fails
+    /// after it has deleted the owner.
     fn remove(&self) -> Result<(), RunError> {
         let label = format!("--selector={RUN_LABEL}={}", self.run.name);
         let words = [
@@ -325,7 +326,7 @@ impl Going<'_, '_> {
     }
 }
 
-/// The next line of a log, without its end; a longer one comes in pieces.
+/// Reads the next line of a log, without its end. A line longer than [`LINE_BYTES_MAX`] comes in pieces.
 fn next_line(log: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     log.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).ok().filter(|bytes| *bytes > 0)?;

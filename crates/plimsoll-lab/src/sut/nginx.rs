@@ -125,7 +125,8 @@ fn connections_per_worker(plan: &ProxyPlan) -> u64 {
     clients_per_worker(plan).saturating_mul(2).saturating_add(64)
 }
 
-/// The whole configuration file, for a program of this `version`. Paths in it are relative to the prefix that [`argv`] sets.
+/// The whole configuration file, for a program of this `version`. Paths in it are relative to the prefix that [`argv`]
+/// sets.
 fn render(plan: &ProxyPlan, version: Version) -> String {
     match &plan.settings.configuration {
         ProxyConfiguration::Laboratory => {}

@@ -12,8 +12,8 @@ pub(super) const TOO_LONG: &str = "it has more than 32 MiB";
 /// The largest manifest or summary that is read.
 const WHOLE_BYTES_MAX: u64 = 64 << 20;
 
-/// Memory of the trials that are kept at once, with their histograms. Those of a trial have some MB, and a forged line of
-/// 25 kB has 16 MB.
+/// Memory of the trials that are kept at once, with their histograms. Those of a trial have some MB, and a forged line
+/// of 25 kB has 16 MB.
 pub(super) const TRIAL_BYTES_MAX: u64 = 2 << 30;
 /// Fault of more trials.
 pub(super) const TOO_MANY: &str = "all trials take too much memory";

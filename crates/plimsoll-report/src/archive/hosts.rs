@@ -113,8 +113,8 @@ impl HostWriter {
     }
 }
 
-/// Reads the file in `dir` as a whole: each host's readings, in order. An archive without the file has none; a last line
-/// that a killed run left half-written is left out.
+/// Reads the file in `dir` as a whole: each host's readings, in order. An archive without the file has none; a last
+/// line that a killed run left half-written is left out.
 ///
 /// # Errors
 ///

@@ -13,8 +13,8 @@
 //! A line is written with one write as soon as its event comes, so `kill -9` costs at most the
 //! line being written.
 //!
-//! Nothing of a plan or a command line gets in but what is named (`plan.rs`, and `flags/archived.rs` of the program), so
-//! that no credential does. The files are readable by their owner alone: what a server has answered may be one, too.
+//! Nothing of a plan or a command line gets in but what is named (`plan.rs`, and `flags/archived.rs` of the program),
+//! so that no credential does. The files are readable by their owner alone: what a server has answered may be one, too.
 
 mod files;
 mod hosts;

@@ -1,9 +1,9 @@
 //! The plan of a load as an archive has it: what is named here, and nothing else.
 //!
-//! A plan holds credentials in many of its fields: headers, bodies, users, scripts, topics, queries. So an archive's plan
-//! is copied field by field, and a field that [`LoadPlan`] gets does not compile here before it is decided what of it is
-//! written. That is: numbers, addresses, words of a fixed set, and URLs as they may be shown. Of texts and bytes it is
-//! how many they are.
+//! A plan holds credentials in many of its fields: headers, bodies, users, scripts, topics, queries. So an archive's
+//! plan is copied field by field, and a field that [`LoadPlan`] gets does not compile here before it is decided what of
+//! it is written. That is: numbers, addresses, words of a fixed set, and URLs as they may be shown. Of texts and bytes
+//! it is how many they are.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -38,8 +38,8 @@ impl Deref for ArchivedPlan {
     }
 }
 
-/// Declares the part of a plan that an archive has. Each field is listed once, with the value that is written of it; the one
-/// behind `without` is not written.
+/// Declares the part of a plan that an archive has. Each field is listed once, with the value that is written of it;
+/// the one behind `without` is not written.
 macro_rules! archived {
     ($($(#[$about:meta])* $name:ident $(<$life:lifetime>)? of $plan:ident $(without $left:ident)? {
         $($(#[$of:meta])* $field:ident: $type:ty = $value:expr,)*

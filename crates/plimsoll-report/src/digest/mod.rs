@@ -1,5 +1,5 @@
-//! The digest of a run: what every report of it says. Terminal, page, Markdown, JUnit and the logs of CI services lay it
-//! out and decide nothing.
+//! The digest of a run: what every report of it says. Terminal, page, Markdown, JUnit and the logs of CI services lay
+//! it out and decide nothing.
 //!
 //! [`Digest::of`] matches once on the kind of result. A module for each kind has its sentences, [`figures`] has the key
 //! figures, and [`warnings`] has what limits the use of the figures.

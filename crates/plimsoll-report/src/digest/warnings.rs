@@ -8,8 +8,8 @@ use crate::reasons;
 use crate::terminal::layout::clean;
 use crate::terminal::{findings, sections};
 
-/// Returns the warnings that limit the use of the figures, the gravest first: checks that did not pass, then failures by class. Each names its
-/// explanation.
+/// Returns the warnings that limit the use of the figures, the gravest first: checks that did not pass, then failures
+/// by class. Each names its explanation.
 pub(super) fn of(summary: &Summary) -> Vec<Warning> {
     // Goals and what became of connections are in the answer; what our timers ended is among the failures.
     let is_said = |id: &CheckId| {

@@ -1,9 +1,9 @@
 //! Explanations of every exit code, check, outcome, cause, error class, reason and word of a report.
 //!
 //! The texts are chapters of the book, `docs/explain/*.md`, embedded at compile time. A chapter begins with an
-//! introduction, then has one section for each id: `## send-lag`, its meaning, and a list of labelled parts. Labels that a
-//! section lacks are taken from the list of the introduction. The folder of this module links to the chapters, so that a
-//! packaged crate contains them.
+//! introduction, then has one section for each id: `## send-lag`, its meaning, and a list of labelled parts. Labels
+//! that a section lacks are taken from the list of the introduction. The folder of this module links to the chapters,
+//! so that a packaged crate contains them.
 
 use plimsoll_model::trial::CheckId;
 
@@ -122,8 +122,8 @@ pub fn all() -> impl Iterator<Item = Section> {
     CHAPTERS.iter().flat_map(sections)
 }
 
-/// The sections with this id; of several families where it has several meanings. Spaces and underscores count as hyphens,
-/// and a goal such as `p99<50ms` is explained as a goal.
+/// The sections with this id; of several families where it has several meanings. Spaces and underscores count as
+/// hyphens, and a goal such as `p99<50ms` is explained as a goal.
 pub fn find(id: &str) -> Vec<Section> {
     let id = id.trim().to_lowercase().replace([' ', '_'], "-");
     let id = match CheckId::from(id.clone()) {

@@ -73,7 +73,8 @@ impl Connections {
         Self { inside: Arc::default(), patience }
     }
 
-    /// A place for a connection; where there is none, one that says nothing goes, or one that has not asked for a while.
+    /// A place for a connection; where there is none, one that says nothing goes, or one that has not asked for a
+    /// while.
     pub(super) async fn place(&self) -> Place {
         loop {
             if let Some(place) = self.place_now(Instant::now()) {

@@ -49,8 +49,8 @@ impl IsLocal {
     }
 }
 
-/// The routes of a scraper. On loopback `access` has the rules of the page, since a browser of this host reaches that for any
-/// site; elsewhere a scraper asks under whatever name its configuration has.
+/// The routes of a scraper. On loopback `access` has the rules of the page, since a browser of this host reaches that
+/// for any site; elsewhere a scraper asks under whatever name its configuration has.
 pub(super) fn metrics(figures: Shared<Figures>, access: Option<Access>) -> Router {
     let routes = protected(
         Router::new().route("/metrics", get(scrape)).route("/", get(scrape)).with_state(figures),
@@ -79,7 +79,7 @@ async fn scrape(State(figures): State<Shared<Figures>>) -> Response {
     ([(CONTENT_TYPE, METRICS)], figures.scrape()).into_response()
 }
 
-/// Adds to every answer headers against storing, framing, sniffing and referrers.
+/// Adds headers against storing, framing, sniffing and referrers to every answer, and refuses unknown paths.
 pub(super) fn protected(routes: Router) -> Router {
     routes.fallback(async || Refusal::NotFound.answer()).layer(from_fn(protect))
 }
@@ -96,13 +96,13 @@ async fn protect(request: Request, rest: Next) -> Response {
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // What is no page runs nothing and is part of none.
+    // An answer without a policy of its own is no page: it may load nothing, and no page may frame it.
     let strict = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(strict);
     response
 }
 
-/// Answers on `listener` until `closing` says so, and then finishes what is under way.
+/// Answers requests on `listener` until `closing` is set, and then completes open requests.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,

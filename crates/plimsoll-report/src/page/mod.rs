@@ -1,7 +1,7 @@
 //! The report as one HTML page: complete without a program but for the pictures, which the reader's browser draws.
 //!
-//! Text, tables and titles are written here; `assets/` has the programs that draw, and the policy lets the page run these and
-//! nothing else. The same document gives the same bytes.
+//! Text, tables and titles are written here; `assets/` has the programs that draw, and the policy lets the page run
+//! these and nothing else. The same document gives the same bytes.
 
 use std::io::Write;
 

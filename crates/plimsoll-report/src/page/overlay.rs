@@ -1,5 +1,5 @@
-//! Several runs over each other: what differs between them, and their charts in one. Runs that were not interleaved are only shown:
-//! nothing is found.
+//! Several runs over each other: what differs between them, and their charts in one. Runs that were not interleaved are
+//! only shown: nothing is found.
 
 use maud::{Markup, html};
 use plimsoll_model::summary::{FindSummary, Summary};

@@ -93,15 +93,16 @@ pub(super) struct Column {
 }
 
 /// The rows of a chart in the document: a list of objects (`trials`), an object of lists of equal length (`seconds`),
-/// or one of them for each key of an object (`hosts.*`, whose key is the path `*`). A path that ends in `.*` is one column for each key.
+/// or one of them for each key of an object (`hosts.*`, whose key is the path `*`). A path that ends in `.*` is one
+/// column for each key.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Rows {
     pub(super) source: &'static str,
     pub(super) columns: &'static [Column],
 }
 
-/// Declares [`Rows`]: the source, then for each column its heading, its unit, its path and, unless it is the last, the value
-/// that stands for several.
+/// Declares [`Rows`]: the source, then for each column its heading, its unit, its path and, unless it is the last, the
+/// value that stands for several.
 macro_rules! rows {
     ($source:literal: $($heading:literal $unit:ident $path:literal $($thin:ident)?),+) => {
         $crate::page::table::Rows {
@@ -255,7 +256,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The table of trials: it can be sorted, verdicts have their shapes, and narrow screens show the first columns alone.
+    /// The table of trials: it can be sorted, verdicts have their shapes, and narrow screens show the first columns
+    /// alone.
     pub(super) fn of_trials(&self, columns: &[Column], shape: impl Fn(&str) -> Markup) -> Markup {
         const NARROW: usize = 5;
         let class_of = |index: usize, unit| {

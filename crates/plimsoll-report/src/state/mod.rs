@@ -212,8 +212,8 @@ impl RunState {
         Some(answer_line(self.axis(), self.answer.as_ref()?))
     }
 
-    /// The bounds so far: `between 33,779/s and 35,377/s (90 % confidence)`, or `good at 33,779/s, bad at 35,377/s` until
-    /// there is an answer.
+    /// The bounds so far: `between 33,779/s and 35,377/s (90 % confidence)`, or `good at 33,779/s, bad at 35,377/s`
+    /// until there is an answer.
     pub(crate) fn bounds_text(&self) -> Option<String> {
         if let Some(answer) = &self.answer {
             return Some(bounds_line(self.axis(), answer));

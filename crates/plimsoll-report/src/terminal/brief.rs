@@ -1,8 +1,8 @@
 //! The report on one screen: at most 24 lines of 80 columns, for every command.
 //!
-//! The answer, what limits the server and what helps, latency, the shape of the load line, what changes how far the figures can be
-//! used, and where the rest is. Its sentences are those of the full report (`--details`): this file chooses and cuts, and words nothing
-//! of its own but labels.
+//! The answer, what limits the server and what helps, latency, the shape of the load line, what changes how far the
+//! figures can be used, and where the rest is. Its sentences are those of the full report (`--details`): this file
+//! chooses and cuts, and words nothing of its own but labels.
 
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindSummary, FullQuantiles, Summary};
@@ -204,7 +204,8 @@ fn load_line(page: &mut Page, find: &FindSummary, trials: &[TrialRecord]) {
     page.entry_within("", &format!("{marks}  = tipping point, s safe load"), 1)
 }
 
-/// Writes the commands that show the rest, one per line: the label is short, so that a line with the usual archive's name fits.
+/// Writes the commands that show the rest, one per line: the label is short, so that a line with the usual archive's
+/// name fits.
 fn tail(page: &mut Page, digest: &Digest) {
     page.blank();
     for (index, command) in digest.next.iter().enumerate() {

@@ -234,7 +234,8 @@ pub(super) fn closing(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     page.entry("From", &from)
 }
 
-/// Returns the costs of a connection of a level: `client 278 B, SUT 266 B, kernel 8.51 kB, machine 9.74 kB for each connection`.
+/// Returns the costs of a connection of a level: `client 278 B, SUT 266 B, kernel 8.51 kB, machine 9.74 kB for each
+/// connection`.
 pub(super) fn costs_of(level: &PlateauSummary) -> String {
     let each = MEMORY.iter().filter(|(name, ..)| *name != "available");
     let known = each.filter_map(|(name, _, of)| Some(format!("{name} {}", cost(Some(of(level)?)))));

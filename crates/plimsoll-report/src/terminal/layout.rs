@@ -334,7 +334,8 @@ pub fn clean(text: &str) -> String {
     without_commands(&shown.replace("##[", "## ["))
 }
 
-/// GitHub Actions takes `::name::` at the beginning of a line for a command, where a line that was wrapped may begin, too.
+/// GitHub Actions takes `::name::` at the beginning of a line for a command, where a line that was wrapped may begin,
+/// too.
 fn without_commands(text: &str) -> String {
     const MARK: &str = "::";
     let mut out = String::with_capacity(text.len());

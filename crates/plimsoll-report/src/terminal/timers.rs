@@ -48,7 +48,8 @@ pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
             && cliff.confidence != Confidence::Possible
     };
     let cliffs: Vec<_> = summary.timers.cliffs.iter().flatten().filter(is_connection).collect();
-    // One timer may end connections in several ways: HAProxy answers 408 before the first request, and closes behind one.
+    // One timer may end connections in several ways: HAProxy answers 408 before the first request, and closes behind
+    // one.
     let ways_of = |of: &Cliff| -> Vec<&Cliff> {
         let is_same = |other: &&Cliff| {
             other.stretch == of.stretch

@@ -83,8 +83,8 @@ pub struct Tracker {
 }
 
 impl State {
-    /// Failures in the load so far by class, the most first: operations and lost connections, or attempts at connections
-    /// if those are more.
+    /// Failures in the load so far by class, the most first: operations and lost connections, or attempts at
+    /// connections if those are more.
     pub(super) fn errors(&self) -> Vec<(ErrorClass, u64)> {
         let tally = &self.run.load;
         let failed = |class: &ErrorClass| {

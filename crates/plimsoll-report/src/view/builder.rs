@@ -43,7 +43,8 @@ pub struct ViewBuilder {
     /// The first second of the load that runs, seconds since the run's first one.
     begin_s: f64,
     open: Stretch,
-    /// The last second, and how many connections were to be reached in it: whether it is whole shows when the next one comes.
+    /// The last second, and how many connections were to be reached in it: whether it is whole shows when the next one
+    /// comes.
     last: Option<(Arc<Interval>, Option<u64>)>,
     /// The columns, without those of the heat map.
     rows: VecDeque<Second>,

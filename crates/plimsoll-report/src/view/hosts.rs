@@ -105,14 +105,14 @@ pub(crate) const fn panel_of(limit: LimitKind) -> Option<Panel> {
     }
 }
 
-/// A limit that is drawn in.
+/// A limit that a graph shows as a line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Limit {
     /// The graph.
     pub panel: Panel,
-    /// Name of the thread, and of its process.
+    /// Identifier of the limit.
     pub name: String,
-    /// The limit.
+    /// Value of the limit, in the unit of the graph.
     pub max: f64,
 }
 
@@ -122,7 +122,7 @@ pub struct HostColumns {
     /// A list for each field of [`HostPoint`].
     #[serde(flatten)]
     pub columns: Value,
-    /// Limits of what is drawn.
+    /// Limits that the graphs show.
     pub limits: Vec<Limit>,
 }
 

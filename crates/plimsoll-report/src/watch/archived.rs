@@ -14,8 +14,8 @@ use crate::error::{ReportError, Result};
 use crate::terminal::Style;
 use crate::terminal::layout::span;
 
-/// Draws the readings in `dir`: the state after the last one, and graphs over the whole time. A watch may have gone on for
-/// weeks, so the file is read twice: once to count, and once for the readings that are drawn.
+/// Draws the readings in `dir`: the state after the last one, and graphs over the whole time. A watch may have gone on
+/// for weeks, so the file is read twice: once to count, and once for the readings that are drawn.
 pub fn render_watched(dir: &Path, style: Style) -> Result<String> {
     let mut hosts: BTreeMap<String, Watched> = BTreeMap::new();
     for reading in readings(dir)? {

@@ -13,7 +13,8 @@ use plimsoll_sys::ports::TIME_WAIT_S;
 use super::need::{CONNECTIONS_MAX, Fix, Need, Unit, Verdict};
 use super::shape::{Hop, PROCESS_DESCRIPTORS, Part, Processes, Shape, descriptors_per_process};
 
-/// Connections in one bucket of the kernel's table above which a lookup costs noticeable time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).
+/// Connections in one bucket of the kernel's table above which a lookup costs noticeable time: at 48 another flow was
+/// 10 % slower (Linux commit d1e5e6408b).
 const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
 /// A small packet in a receive queue uses at most a page.
 const QUEUED_PACKET_BYTES: u64 = 4096;
@@ -204,7 +205,8 @@ fn ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
 }
 
 /// The kernel looks at every second port of the range first, and at the others once all of these are taken: above half
-/// of the range each `connect` of HAProxy took 19 ms, with 14,116 ports taken (docs/journal/2026-11-24-ports-of-a-proxy.md).
+/// of the range each `connect` of HAProxy took 19 ms, with 14,116 ports taken
+/// (docs/journal/2026-11-24-ports-of-a-proxy.md).
 fn half_of_ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
     let have = hop.connections_max(limits).map(|ports| ports / 2);
     Limit {

@@ -12,7 +12,8 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Writes lines of a configuration. A line that begins with `#` is a reason, with its source in brackets, and is wrapped.
+    /// Writes lines of a configuration. A line that begins with `#` is a reason, with its source in brackets, and is
+    /// wrapped.
     pub(super) fn lines(&mut self, lines: &str) {
         for line in lines.lines() {
             let content = line.trim_start();

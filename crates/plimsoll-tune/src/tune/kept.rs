@@ -15,7 +15,7 @@ use super::journal::{Item, Journal, Record};
 use super::plan::{Change, Plan};
 use crate::doctor::{SYSCTL_FILE, UNIT_FILE};
 
-/// The heading of a file.
+/// First line of each file that [`keep`] writes.
 const HEAD: &str = "# Written by plimsoll tune apply --persist; plimsoll tune revert removes it.\n";
 /// File of the limits of processes that a login starts (pam_limits).
 const LOGIN_FILE: &str = "/etc/security/limits.d/60-plimsoll.conf";
@@ -76,8 +76,8 @@ impl StartedBy {
     }
 }
 
-/// Returns the group of a line of `/proc/PID/cgroup` if it is of a hierarchy that systemd manages; in others, a user may
-/// have groups of any name.
+/// Returns the group of a line of `/proc/PID/cgroup` if it is of a hierarchy that systemd manages; in others, a user
+/// may have groups of any name.
 fn systemd_group(line: &str) -> Option<&str> {
     let mut fields = line.splitn(3, ':');
     let (hierarchy, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
@@ -119,7 +119,8 @@ pub(super) fn read_existing(disk: &dyn Disk, path: &Path) -> io::Result<Option<S
     }
 }
 
-/// Writes the files that keep what was changed, and the limits of `plan`; other lines of an earlier apply stay.
+/// Writes the changed settings and the limits of `plan` to files that outlive a reboot. Other lines of an earlier apply
+/// stay.
 pub(super) fn keep(
     disk: &mut dyn Disk,
     root: &Path,
@@ -143,7 +144,7 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Writes a file of these lines, each with its reason before it.
+/// Writes a file of these lines, each after a comment with its reason.
 fn write(
     disk: &mut dyn Disk,
     path: &Path,

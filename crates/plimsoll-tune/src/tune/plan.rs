@@ -94,7 +94,7 @@ fn is_at_least(disk: &dyn Disk, root: &Path, name: &str, wanted: &str) -> bool {
     present.zip(wanted.parse().ok()).is_some_and(|(present, wanted)| present >= wanted)
 }
 
-/// The ports of `8080,9000-9002`, as the kernel writes it.
+/// Parses a list of ports in the format of the kernel: `8080,9000-9002`.
 fn ports_of(text: &str) -> BTreeSet<u16> {
     let range = |text: &str| {
         let (first, last) =
@@ -104,7 +104,7 @@ fn ports_of(text: &str) -> BTreeSet<u16> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-/// The list of `ports`, as the kernel writes it.
+/// Formats a list of ports like the kernel: `8080,9000-9002`.
 fn port_list(ports: &BTreeSet<u16>) -> String {
     let mut ranges: Vec<(u16, u16)> = Vec::new();
     for port in ports {
@@ -120,10 +120,10 @@ fn port_list(ports: &BTreeSet<u16>) -> String {
     ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// Limits that only slow connections down and are raised all the same: that costs nothing.
+/// Limits that are raised although no connection fails because of them: raising them costs nothing.
 const RAISED_WITHOUT_NEED: [&str; 2] = ["fs.file-max", "net.core.somaxconn"];
 
-/// Settings that lists on the web name, and what is true of them on kernels of today.
+/// Settings that web pages recommend, each with the reason why the plan does not change it.
 const NOT_CHANGED: [(&str, &str); 11] = [
     ("net.ipv4.tcp_tw_recycle", "removed in Linux 4.12; it broke clients behind NAT"),
     ("net.ipv4.tcp_fin_timeout", "bounds orphans in FIN_WAIT_2; TIME_WAIT is always 60 s"),

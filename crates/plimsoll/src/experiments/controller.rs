@@ -34,14 +34,15 @@ const SWEEP_MIN: Nanos = Nanos::from_millis(500);
 /// The event that the step is waiting for.
 #[derive(Debug)]
 enum Progress {
-    /// The next step begins now.
+    /// No event: the next step begins now.
     Nothing,
-    /// Every order up to this number.
+    /// The completion of every order up to `id`.
     Order { id: u32, began: Nanos },
     /// The order was done after `took`. Every agent must deliver its seconds up to `until`, which needs
     /// milliseconds, before `given_up`.
     Cover { took: Nanos, until: Nanos, given_up: Nanos },
-    /// Somebody to let the ramp go on, which has taken until `seen` since `began`, pauses left out.
+    /// The end of a pause of the ramp. `seen` is the time of the last look; each pause moves `began`, so that the time
+    /// between the two has no pauses in it.
     Paused { began: Nanos, seen: Nanos },
     /// A point in time.
     Wait { began: Nanos, until: Nanos },
@@ -49,7 +50,7 @@ enum Progress {
 
 /// The action after a look at the hold.
 enum Turn {
-    /// Nothing yet.
+    /// Wait for the event.
     Wait,
     /// The next step.
     Begin,
@@ -306,7 +307,8 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         Turn::Begin
     }
 
-    /// Reports whether the ramp in progress, or the one that begins, is to stop for now. One that ends a level early goes on.
+    /// Reports whether the ramp is to pause: the user has paused the opening of connections, and some are still to be
+    /// opened.
     fn is_to_pause(&self, view: &HoldView<'_>) -> bool {
         matches!(self.step, Step::Ramp { connections } if connections > view.held)
             && (self.context.is_paused)()
@@ -317,7 +319,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         self.report_step(HoldStep::Pause);
     }
 
-    /// Goes on with the ramp if that is wished; `began` is as if there had been no pause.
+    /// Continues the ramp if the user has ended the pause; `began` is the start of the ramp, moved by all pauses.
     fn stay_paused(&mut self, view: &HoldView<'_>, began: Nanos) -> Turn {
         self.progress = Progress::Paused { began, seen: view.now };
         if let Step::Ramp { connections } = self.step

@@ -26,14 +26,14 @@ pub(super) struct Holders {
     pub(super) limits: HostLimits,
     /// Room of other hosts, if they hold the connections.
     pub(super) room: Option<Room>,
-    /// Every process that uses memory for the connections is known: clients and SUT, beside the kernel. Searches take it as
-    /// given: memory of other programs only lowers the limit, which is what is available on the host.
+    /// Every process that uses memory for the connections is known: clients and SUT, beside the kernel. Searches take
+    /// it as given: memory of other programs only lowers the limit, which is what is available on the host.
     pub(super) is_all_ours: bool,
 }
 
 impl Holders {
-    /// Returns those of `job`, which gets the source addresses that it needs. `opening_max` of its connections to `server`
-    /// are opened at once.
+    /// Returns those of `job`, which gets the source addresses that it needs. `opening_max` of its connections to
+    /// `server` are opened at once.
     pub(super) fn of(job: &mut LoadJob, opening_max: u32, server: &Server) -> Self {
         // Those of other hosts are compared with their shares when they have answered.
         let is_here = job.hosts.is_none();

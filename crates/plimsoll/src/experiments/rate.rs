@@ -247,7 +247,7 @@ fn find(
 ) -> Result<Found> {
     let mut plan = job.load.plan.clone();
     let workers = |plan: &LoadPlan| u64::from(plan.threads) * session.agents().count() as u64;
-    // What is INVALID over the usual threads may be judged over more of them.
+    // An INVALID trial may be retried with up to `most` times the usual threads.
     let most = split_most(workers(&plan), cpus(&plan));
     let reference = alone.and_then(|alone| times(alone, most));
     let mut settings = SearchSettings { reference, ..settings(job) };
@@ -334,8 +334,8 @@ fn find(
     })
 }
 
-/// Returns the next trial and the time at which the rest before it began; or the result of the search, and `true` if its
-/// server is to blame for the end.
+/// Returns the next trial and the time at which the rest before it began; or the result of the search, and `true` if
+/// its server is to blame for the end.
 fn next_trial(
     search: &mut GoalSearch,
     session: &Session<'_>,
@@ -500,19 +500,19 @@ fn measure_usage(
     Ok(())
 }
 
-/// CPUs that an agent's threads may use.
+/// Returns the number of CPUs that an agent's threads may use.
 fn cpus(plan: &LoadPlan) -> usize {
     if plan.cpus.is_empty() { usable_cpus().len() } else { plan.cpus.len() }
 }
 
-/// Over how many times the usual threads, `workers` in all, a trial is spread: as many as it asks
-/// for, where each of them has a CPU. Threads that share one would prove nothing.
+/// Returns the factor by which a trial multiplies the usual threads, which are `workers`: the one that it asks for if
+/// each thread then has a CPU, otherwise 1. Threads that share a CPU would prove nothing.
 fn honoured_split(request: &TrialRequest, workers: u64, cpus: usize) -> u32 {
     let fits = workers * u64::from(request.split) <= cpus as u64;
     if fits { request.split.max(1) } else { 1 }
 }
 
-/// Over how many times the usual threads a trial can be spread at most.
+/// Returns the largest factor of 1, 2, 4 and 8 by which a trial can multiply the usual threads.
 fn split_most(workers: u64, cpus: usize) -> u32 {
     let fits = |split: &u32| workers.max(1) * u64::from(*split) <= cpus as u64;
     (1..=3).map(|doubled| 1 << doubled).take_while(fits).last().unwrap_or(1)

@@ -1,5 +1,5 @@
-//! `plimsoll agent`: what an operator types on a machine that no ssh reaches, and (hidden flags) what a coordinator, or the
-//! script that it sends to another host, types.
+//! `plimsoll agent`: what an operator types on a machine that no ssh reaches, and (hidden flags) what a coordinator, or
+//! the script that it sends to another host, types.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -33,8 +33,8 @@ fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Command lines of plimsoll in fences, continued lines joined. In a fence of shell each line counts that begins with the program, in others each
-/// that has a prompt.
+/// Command lines of plimsoll in fences, continued lines joined. In a fence of shell each line counts that begins with
+/// the program, in others each that has a prompt.
 fn commands(text: &str) -> Vec<String> {
     let joined = text.replace("\\\n", " ");
     let mut commands = Vec::new();
@@ -75,7 +75,8 @@ fn commands_of_yaml(text: &str) -> Vec<String> {
     lines.filter_map(command).collect()
 }
 
-/// The words of a line as a shell makes them, as far as these pages go: quotes, a comment, and `$(…)` and `"$NAME"` that stand for a value.
+/// The words of a line as a shell makes them, as far as these pages go: quotes, a comment, and `$(…)` and `"$NAME"`
+/// that stand for a value.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -301,9 +301,9 @@ impl LabExperiment {
 pub(crate) struct ConfirmFlags {
     /// Test the cause that is found, in pairs of loads with and without a change; up to 5 minutes more
     ///
-    /// Lowers its limit by a fifth (lab), or changes what an operation costs (find), in six pairs of loads, and compares
-    /// the change of the capacity with the predicted one. Then raises the limit, if the running server allows it (lab),
-    /// and searches again.
+    /// Lowers its limit by a fifth (lab), or changes what an operation costs (find), in six pairs of loads, and
+    /// compares the change of the capacity with the predicted one. Then raises the limit, if the running server allows
+    /// it (lab), and searches again.
     #[arg(long, conflicts_with = "repeat")]
     pub(crate) confirm_cause: bool,
 }
@@ -326,7 +326,8 @@ pub(crate) struct HostFlags {
 
     /// Protocol of clients over TLS: http, ws (WebSocket), mqtt or tcp (a script)
     ///
-    /// With mqtt and tcp, HAProxy is in TCP mode, and the backends are `plimsoll serve --mqtt` and `--tcp`, which echoes.
+    /// With mqtt and tcp, HAProxy is in TCP mode, and the backends are `plimsoll serve --mqtt` and `--tcp`, which
+    /// echoes.
     #[arg(long, value_name = "PROTOCOL", default_value = "http", hide_possible_values = true)]
     pub(crate) protocol: ProtocolFlag,
 

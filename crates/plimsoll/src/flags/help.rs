@@ -1,7 +1,7 @@
 //! Help texts: `-h` on one screen, with examples and the flags that most runs need, and `--help` with every flag.
 //!
-//! clap renders both. This module decides which flags a text shows and in which order: examples first, then flags, with the
-//! sections of single protocols last, then remarks and exit codes.
+//! clap renders both. This module decides which flags a text shows and in which order: examples first, then flags, with
+//! the sections of single protocols last, then remarks and exit codes.
 
 use std::ffi::OsString;
 
@@ -216,8 +216,8 @@ fn usage(command: &Command) -> StyledStr {
     usage.trim_start_matches("Usage: ").to_owned().into()
 }
 
-/// The flags in the order in which they are shown: those of `core`, or all, with the sections of protocols last. The others
-/// are hidden, since flags name each other.
+/// The flags in the order in which they are shown: those of `core`, or all, with the sections of protocols last. The
+/// others are hidden, since flags name each other.
 fn arranged(command: &Command, path: &str, core: Option<&[&str]>) -> Vec<Arg> {
     let unfit = entry(UNFIT, path).unwrap_or_default();
     let fits = |arg: &Arg| arg.get_help_heading().is_none_or(|heading| !unfit.contains(&heading));

@@ -28,7 +28,8 @@ pub(crate) struct Rfc9411Flags {
 
     /// Target load of the case [default: what a closed loop reaches]
     ///
-    /// Connections/s (7.2, 7.6), transactions/s or a throughput such as 10Gbit/s (7.1, 7.3, 7.7), connections (7.5, 7.9).
+    /// Connections/s (7.2, 7.6), transactions/s or a throughput such as 10Gbit/s (7.1, 7.3, 7.7), connections (7.5,
+    /// 7.9).
     #[arg(long, value_name = "LOAD", value_parser = target_load)]
     pub(crate) target: Option<TargetLoad>,
 

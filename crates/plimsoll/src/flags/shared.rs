@@ -2,8 +2,8 @@
 //!
 //! Each struct is one group that commands flatten into their own flags, so that a flag has one definition, one help
 //! text and one heading. [`ServerFlags`], [`RequestFlags`] and [`PoolFlags`] describe the server, the request and the
-//! connections; [`OutputFlags`], [`EventFlags`] and [`ServerWatchFlags`] the surroundings of a run. Values are parsed here,
-//! and `plan` checks combinations. Start with [`ServerFlags`].
+//! connections; [`OutputFlags`], [`EventFlags`] and [`ServerWatchFlags`] the surroundings of a run. Values are parsed
+//! here, and `plan` checks combinations. Start with [`ServerFlags`].
 
 use std::path::PathBuf;
 
@@ -267,8 +267,10 @@ pub(crate) struct OutputFlags {
 pub(crate) struct EventFlags {
     /// Do something to the server meanwhile: reload@30s; repeatable
     ///
-    /// Also freeze:2s@30s, script:COMMAND@30s and, of a hold, reconnect:30%@30s. Of lab hold: restart@30s, certificate@30s, backend-down:1@30s, backend-up@40s, drain@30s and link-down:3s@30s. The instant counts from the first operation of a load, and of a hold from the moment at which all connections are
-    /// open. The report states losses, errors and latency around each event.
+    /// Also freeze:2s@30s, script:COMMAND@30s and, of a hold, reconnect:30%@30s. Of lab hold: restart@30s,
+    /// certificate@30s, backend-down:1@30s, backend-up@40s, drain@30s and link-down:3s@30s. The instant counts from the
+    /// first operation of a load, and of a hold from the moment at which all connections are open. The report states
+    /// losses, errors and latency around each event.
     #[arg(long, value_name = "WHAT@WHEN")]
     pub(crate) event: Vec<Disruption>,
 
@@ -284,8 +286,8 @@ pub(crate) struct ServerWatchFlags {
     /// Observe the server: pid:N, backend:N, haproxy:SOCKET or nginx:URL; repeatable
     ///
     /// pid is a process of it on this host, backend one behind it. haproxy and nginx read its own request counters and
-    /// connection limits, from the statistics socket (written as in HAProxy's configuration) or stub_status. Without pid,
-    /// HAProxy's socket also names its process.
+    /// connection limits, from the statistics socket (written as in HAProxy's configuration) or stub_status. Without
+    /// pid, HAProxy's socket also names its process.
     #[arg(long, value_name = "WHAT", value_parser = watch)]
     pub(crate) watch: Vec<Watch>,
 }

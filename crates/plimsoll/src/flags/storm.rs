@@ -1,4 +1,5 @@
-//! `plimsoll find storm` and `plimsoll lab storm`: held connections that are cut at once. What was typed, not what it means.
+//! `plimsoll find storm` and `plimsoll lab storm`: held connections that are cut at once. What was typed, not what it
+//! means.
 
 use clap::Args;
 use plimsoll_model::slo::Slo;
@@ -37,10 +38,10 @@ pub(crate) struct StormFlags {
 
     /// Try what makes larger storms safe, too: jitter, resumption, ECDSA, accept queue, limit on new connections
     ///
-    /// First storms of --max with jitter: each client waits a random part of it before each attempt, and all must be back
-    /// within --recover after that. Then the search is made again with one change at a time: sessions of TLS that are resumed,
-    /// clients that ask for an ECDSA certificate, and in a laboratory twice the accept queue and the limit on new
-    /// connections. Each takes as much time again at most.
+    /// First storms of --max with jitter: each client waits a random part of it before each attempt, and all must be
+    /// back within --recover after that. Then the search is made again with one change at a time: sessions of TLS that
+    /// are resumed, clients that ask for an ECDSA certificate, and in a laboratory twice the accept queue and the limit
+    /// on new connections. Each takes as much time again at most.
     #[arg(long)]
     pub(crate) try_remedies: bool,
 

@@ -1,9 +1,10 @@
 //! The parts of the laboratory, from the flags of `plimsoll lab`.
 //!
 //! [`hosts`] decides which server is tested, finds its program, and returns a [`LabPlan`] with the protocol, the
-//! broker and the number of backends. With `--sut-host` it also returns [`RemoteLab`]: the machines of server and backends,
-//! and the address to listen on; their program is found over there. Combinations that cannot work are refused with
-//! the flag to change. [`trust`] and [`request`] describe the clients, [`placement`] the CPUs. Start with [`hosts`].
+//! broker and the number of backends. With `--sut-host` it also returns [`RemoteLab`]: the machines of server and
+//! backends, and the address to listen on; their program is found over there. Combinations that cannot work are refused
+//! with the flag to change. [`trust`] and [`request`] describe the clients, [`placement`] the CPUs. Start with
+//! [`hosts`].
 
 use std::net::SocketAddr;
 use std::path::Path;

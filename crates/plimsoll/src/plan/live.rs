@@ -30,8 +30,8 @@ pub(crate) struct LiveJob {
 
 static TOKEN: OnceLock<Option<OsString>> = OnceLock::new();
 
-/// Takes the token out of the environment, which every program that is started from here on would inherit: servers under
-/// test, ssh, kubectl. Belongs before everything else.
+/// Takes the token out of the environment, which every program that is started from here on would inherit: servers
+/// under test, ssh, kubectl. Belongs before everything else.
 pub(crate) fn take_token() {
     TOKEN.get_or_init(|| process::take_variable(TOKEN_VARIABLE));
 }

@@ -26,14 +26,16 @@ use crate::flags::mqtt::MqttFlags;
 use crate::flags::values::InputFile;
 
 const TOPIC_DEFAULT: &str = "plimsoll";
-/// The most bytes of a PUBLISH beside topic and payload: lengths, identifier, properties.
+/// Bytes of a PUBLISH beside topic and payload, at most: topic length, packet identifier and an empty list of
+/// properties.
 const PUBLISH_HEAD_BYTES_MAX: usize = 2 + 2 + 1;
-/// Brokers need not take longer ones (MQTT 3.1.1, 3.1.3.1); ours is a prefix and a number.
+/// Bytes of the prefix of a client identifier, at most; the number of the connection follows it. Brokers must accept
+/// identifiers of 23 bytes and may refuse longer ones (MQTT 3.1.1, 3.1.3.1).
 const PREFIX_BYTES_MAX: usize = 64;
-/// The most bytes of an identifier, a name, a password or a message of a will.
+/// Bytes of an identifier, a name, a password or the message of a will, at most.
 const TEXT_BYTES_MAX: usize = 65_535;
 const NANOS_PER_S: u64 = Nanos::from_secs(1).0;
-/// Pairs of a publisher and a subscriber whose messages are told apart: about 200 MB.
+/// Pairs of a publisher and a subscriber, at most; the messages of each pair are counted, which needs about 200 MB.
 const PAIRS_MAX: u64 = 1 << 22;
 
 /// Returns the settings of a publish of this many bytes.

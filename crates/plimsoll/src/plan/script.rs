@@ -50,8 +50,8 @@ pub(super) fn script(
         .map_err(|error| Stop::Usage(format!("--script {from}, {error}")))
 }
 
-/// The file that a script names, which may be somebody else's: it lies in the script's folder or below, also where links
-/// lead.
+/// The file that a script names, which may be somebody else's: it lies in the script's folder or below, also where
+/// links lead.
 fn file_below(folder: &Path, name: &str) -> IoResult<PathBuf> {
     let folder = Path::new(".").join(folder).canonicalize()?;
     let path = folder.join(name).canonicalize()?;

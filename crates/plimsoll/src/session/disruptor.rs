@@ -1,8 +1,9 @@
-//! The disruptor: carries out the events of a load at their instants, on a thread of its own, and observes their effects.
+//! The disruptor: carries out the events of a load at their instants, on a thread of its own, and observes their
+//! effects.
 //!
-//! A freeze is made by a child in a session of its own, which lets the server go on even if this process is killed. Commands
-//! of the user end with the thread. What it has changed in a laboratory is as before when it ends, and a laboratory ends with
-//! this process.
+//! A freeze is made by a child in a session of its own, which lets the server go on even if this process is killed.
+//! Commands of the user end with the thread. What it has changed in a laboratory is as before when it ends, and a
+//! laboratory ends with this process.
 
 use std::error::Error;
 use std::path::Path;
@@ -359,8 +360,8 @@ fn freeze(span: Nanos, pids: &[u32], pause: &mut Pause<'_>) -> io::Result<()> {
     done
 }
 
-/// Switches the link between the clients and the server off for `span`; it is on afterwards. Its network namespaces end with
-/// this process and the server.
+/// Switches the link between the clients and the server off for `span`; it is on afterwards. Its network namespaces end
+/// with this process and the server.
 fn cut_link(span: Nanos, controls: &Controls, pause: &mut Pause<'_>) -> Result<(), LabError> {
     let until = now() + span;
     controls.switch_link(false)?;

@@ -288,8 +288,8 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// The load that ended with `outcome`, and everything that was observed, here and on other hosts. Others know what the
-    /// SUT has counted, and what the generator does alone.
+    /// The load that ended with `outcome`, and everything that was observed, here and on other hosts. Others know what
+    /// the SUT has counted, and what the generator does alone.
     pub(super) fn finish(mut self, outcome: LoadOutcome, far: &FarReadings) -> Observed {
         let sut_busiest_thread = self.looks.busiest_thread();
         let end = self.view.look();

@@ -62,8 +62,9 @@ pub(super) fn cpus_of_run(server: &dyn WatchedServer, clients: &Clients<'_>) -> 
     cpus_allowed(Path::new("/proc"), &pids).into_iter().collect()
 }
 
-/// Reads the hosts of `server` and of the load's clients: this one, those of a laboratory, or others. Readings go to the
-/// archive at `dir`, and to [`Recorders::next`]. Those of this machine have the sums of `yardstick`. A host that cannot be read is no reason not to measure.
+/// Reads the hosts of `server` and of the load's clients: this one, those of a laboratory, or others. Readings go to
+/// the archive at `dir`, and to [`Recorders::next`]. Those of this machine have the sums of `yardstick`. A host that
+/// cannot be read is no reason not to measure.
 pub(super) fn record(
     dir: Option<&Path>,
     server: &dyn WatchedServer,

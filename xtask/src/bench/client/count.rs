@@ -93,8 +93,8 @@ fn count_oha(json: &Value) -> Option<(u64, u64)> {
     Some((ok, answered - ok + broken))
 }
 
-/// Counts a report of hey. Its distributions end at a million results, its rate does not. Lines of both are `[200] 7 ...`
-/// and `[7] text`.
+/// Counts a report of hey. Its distributions end at a million results, its rate does not. Lines of both are `[200] 7
+/// ...` and `[7] text`.
 fn count_hey(text: &str) -> Option<(u64, u64)> {
     let seconds: f64 = after(text, "Total:")?.strip_suffix(" secs")?.parse().ok()?;
     let per_s: f64 = after(text, "Requests/sec:")?.parse().ok()?;

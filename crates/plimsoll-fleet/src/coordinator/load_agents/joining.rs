@@ -1,5 +1,5 @@
-//! Hosts that join a hold while it runs, one after the other: each is reached, compared with its part, prepared, and begins
-//! with a whole second of the hold.
+//! Hosts that join a hold while it runs, one after the other: each is reached, compared with its part, prepared, and
+//! begins with a whole second of the hold.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! A load over a thousand hosts in simulated time: frames are delayed, hosts are lost or hang, are started again and
-//! report once more, the instant of the start comes too late to some. Frames of one host keep their order, as in a pipe;
-//! hosts overtake each other.
+//! report once more, the instant of the start comes too late to some. Frames of one host keep their order, as in a
+//! pipe; hosts overtake each other.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -80,7 +80,8 @@ fn session_rate(socket: &HaproxySocket, to: NewLimit<'_>) -> Result<Moved> {
     Ok((Lever::commands(socket, command(to), restore), from, to))
 }
 
-/// Limits on new connections: each with the words of the command that changes it, and the kind of limit that this command sets.
+/// Limits on new connections: each with the words of the command that changes it, and the kind of limit that this
+/// command sets.
 fn session_limits(all: &[LimitUse]) -> impl Iterator<Item = (u64, (&'static str, LimitKind))> + '_ {
     let command_of = |kind| match kind {
         LimitKind::ConnectionRate => Some(("connections", kind)),

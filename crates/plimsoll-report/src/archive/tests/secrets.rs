@@ -76,8 +76,8 @@ fn texts(value: &Value, at: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Returns the replacement for a text of a plan: the secret, in the form of its field. Hosts are what a report is about, and
-/// path segments are what tells its requests apart: they are shown, as `target/url.rs` says.
+/// Returns the replacement for a text of a plan: the secret, in the form of its field. Hosts are what a report is
+/// about, and path segments are what tells its requests apart: they are shown, as `target/url.rs` says.
 fn in_form_of(place: &str, secret: &str) -> Option<Value> {
     if place.ends_with("/url/host") {
         None

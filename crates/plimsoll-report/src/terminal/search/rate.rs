@@ -213,7 +213,8 @@ fn explanations(page: &mut Page, trials: &[TrialRecord]) {
     );
 }
 
-/// The load whose figures are shown, with the words for where it is: that of the lower bound, else the lowest that failed.
+/// The load whose figures are shown, with the words for where it is: that of the lower bound, else the lowest that
+/// failed.
 fn shown_load(
     find: &FindSummary,
     trials: &[TrialRecord],

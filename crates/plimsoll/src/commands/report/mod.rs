@@ -94,8 +94,8 @@ fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Draws a run, then writes the files; one that cannot be written does not stop the others. Returns the command's end once
-/// everything is written, too, if the gates are not passed.
+/// Draws a run, then writes the files; one that cannot be written does not stop the others. Returns the command's end
+/// once everything is written, too, if the gates are not passed.
 fn report_run(
     archive: &Archive,
     flags: &ReportFlags,

@@ -67,8 +67,8 @@ fn plan(
     }
 }
 
-/// Returns a lever that doubles the same limit, if the running server's can be raised. HAProxy's global maxconn cannot, and neither
-/// can what other processes or the machine have: CPUs, quotas, backends.
+/// Returns a lever that doubles the same limit, if the running server's can be raised. HAProxy's global maxconn cannot,
+/// and neither can what other processes or the machine have: CPUs, quotas, backends.
 pub(super) fn raised(
     intervention: Intervention,
     server: &dyn WatchedServer,

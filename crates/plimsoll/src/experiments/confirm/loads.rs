@@ -1,7 +1,6 @@
-//! Changes of the load that test a cause without a change of the server. Where the CPU is the limit, the capacity changes
-//! by the factor by which an operation's cost does, and where a link is, by that of its bytes: both are measured for
-//! each. Where each connection or address has a limit of its own, it changes as their number
-//! does.
+//! Changes of the load that test a cause without a change of the server. Where the CPU is the limit, the capacity
+//! changes by the factor by which an operation's cost does, and where a link is, by that of its bytes: both are
+//! measured for each. Where each connection or address has a limit of its own, it changes as their number does.
 
 use plimsoll_capacity::stats::median_of;
 use plimsoll_model::confirmation::Intervention;
@@ -183,8 +182,8 @@ impl Changes<'_> {
 
     /// CPU seconds of an operation of `plan`, of which at least half are a handshake's.
     fn handshake_s(&mut self, plan: &LoadPlan) -> Result<Option<f64>> {
-        // What a handshake alone costs depends on how busy the server is: HAProxy took 1.45 times as long for RSA as for
-        // ECDSA at 80 % of the lower bound, and 1.82 times where its CPU was full.
+        // What a handshake alone costs depends on how busy the server is: HAProxy took 1.45 times as long for RSA as
+        // for ECDSA at 80 % of the lower bound, and 1.82 times where its CPU was full.
         if plan.handshake_only {
             self.cpu_s(&saturating(plan, plan.connections, SPAN))
         } else {

@@ -122,8 +122,8 @@ impl TemporaryChange {
     }
 }
 
-/// Raises the limit that the tests of `finding` have confirmed; `tip` is the middle of its tipping point, per second. `None`
-/// where nothing was confirmed by a change of the server.
+/// Raises the limit that the tests of `finding` have confirmed; `tip` is the middle of its tipping point, per second.
+/// `None` where nothing was confirmed by a change of the server.
 pub(super) fn raise(finding: &Finding, tip: f64, session: &Session<'_>) -> Option<TemporaryChange> {
     let by = finding.confirmations.first().filter(|_| finding.grade == Grade::Confirmed)?;
     let mut raised = raise_limit(by.intervention?, session);
@@ -191,8 +191,8 @@ impl Test<'_, '_> {
         }
     }
 
-    /// Measures the CPU time that a quota leaves the work, and corrects the quota until that is what was planned; `seen`
-    /// is the load without it. A change of another kind stays as it is.
+    /// Measures the CPU time that a quota leaves the work, and corrects the quota until that is what was planned;
+    /// `seen` is the load without it. A change of another kind stays as it is.
     fn calibrated(
         &mut self,
         mut planned: PlannedChange,
@@ -331,8 +331,8 @@ impl Test<'_, '_> {
         Ok(confirmation)
     }
 
-    /// A load with the change and one without, and the CPU time of a good answer with it over that without; or why there
-    /// can be no more.
+    /// A load with the change and one without, and the CPU time of a good answer with it over that without; or why
+    /// there can be no more.
     fn pair(
         &mut self,
         turn: &[usize],

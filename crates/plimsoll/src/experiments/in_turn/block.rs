@@ -49,9 +49,9 @@ impl Turns {
         })
     }
 
-    /// The finished rounds in which both of `arms` have a figure. Where the yardstick ran in every block of a round, the
-    /// pair has what the figure is in proportion to if it follows the speed of the server's host as a whole: `expected`
-    /// of the yardstick's time.
+    /// The finished rounds in which both of `arms` have a figure. Where the yardstick ran in every block of a round,
+    /// the pair has what the figure is in proportion to if it follows the speed of the server's host as a whole:
+    /// `expected` of the yardstick's time.
     pub(in crate::experiments) fn pairs(
         &self,
         arms: [Arm; 2],

@@ -205,8 +205,8 @@ impl Turns {
         self.take_in(session, place, load)
     }
 
-    /// Runs two loads at the same time, each against the server at a place: the first by the session's agents, the second
-    /// by `agents`. `meanwhile` runs beside them, until the other end of its channel is gone.
+    /// Runs two loads at the same time, each against the server at a place: the first by the session's agents, the
+    /// second by `agents`. `meanwhile` runs beside them, until the other end of its channel is gone.
     pub(super) fn run_both(
         &mut self,
         session: &Session<'_>,
@@ -257,8 +257,8 @@ impl Turns {
     }
 
     /// Before round `number`, counted from 1: an error if it does not fit into the budget. Starts the servers of
-    /// laboratories afresh. One process may be faster than another of the same program for all its life, by several percent:
-    /// rounds of the same processes would not be independent.
+    /// laboratories afresh. One process may be faster than another of the same program for all its life, by several
+    /// percent: rounds of the same processes would not be independent.
     pub(super) fn begin_round(&mut self, session: &Session<'_>, number: u32) -> Result<(), End> {
         let at = session.elapsed();
         if let Some(began) = self.round_began.replace(at) {
@@ -346,8 +346,8 @@ pub(super) fn saturating(plan: &LoadPlan, connections: u64, duration: Nanos) -> 
     LoadPlan { pacing, connections, ..plan.clone() }
 }
 
-/// A load that can be compared, or one that invalidates its round: a busy host may send nothing for a second or two, which is not
-/// the server's fault. An error where the server answers nothing.
+/// A load that can be compared, or one that invalidates its round: a busy host may send nothing for a second or two,
+/// which is not the server's fault. An error where the server answers nothing.
 fn with_answers(name: &str, mut load: FinishedLoad) -> Result<FinishedLoad, String> {
     let Tally { ok, scheduled, unsent, .. } = load.tally;
     if ok == 0 && unsent == scheduled {

@@ -28,9 +28,9 @@ const LOOPBACK: &str = "lo";
 pub(super) enum Carriers {
     /// The loopback interface.
     Loopback,
-    /// All others.
+    /// All interfaces but loopback.
     All,
-    /// Those that the kernel uses towards the servers.
+    /// The interfaces that the kernel uses towards the servers.
     Named(BTreeSet<String>),
 }
 
@@ -53,18 +53,18 @@ impl Carriers {
     }
 }
 
-/// One look at this host.
+/// The counters of CPUs and networks at one time.
 #[derive(Debug)]
 pub(super) struct HostReading {
     at: Nanos,
     cpu: Reading,
-    /// Readings of each network that takes part: this host's, or those of the hosts of a laboratory.
+    /// One reading per network: this host's, or one for each host of a laboratory.
     networks: Vec<Reading>,
     throttled: Option<u64>,
 }
 
 impl HostReading {
-    /// Creates the use from a reading of another host.
+    /// Creates a host reading from a reading that another host sent.
     pub(super) fn of(reading: &Reading) -> Self {
         let throttled = reading.sum(Metric::CgroupThrottledPeriods, &[]);
         Self {
@@ -110,8 +110,8 @@ impl<'a> HostUse<'a> {
         Change::new(&self.first.cpu, &self.last.cpu)
     }
 
-    /// Fractions of the CPU time that were busy, and that the hypervisor gave to others, which is busy, too; `None` when
-    /// no tick has passed.
+    /// Fractions of the CPU time that were busy, and that the hypervisor gave to others, which is busy, too; `None`
+    /// when no tick has passed.
     pub(super) fn busy_and_stolen(&self) -> Option<(f64, f64)> {
         let cpu = self.cpu();
         cpu.grown(Metric::CpuSeconds, &[]).filter(|ticks| *ticks > 0.0)?;
