@@ -44,7 +44,7 @@ const PACKAGES: Step = Step { name: "packages", action: Check(packages::run) };
 const BUILD: Step = Step { name: "build", action: Cargo(build) };
 const STRIP: Step = Step { name: "strip", action: Check(strip) };
 const TEST_PURE: Step = Step { name: "test-pure", action: Cargo(test_pure) };
-/// Those that take a second.
+/// Steps that take a second.
 const QUICK: [Step; 4] = [
     Step { name: "fmt", action: Cargo(fmt) },
     Step { name: "layers", action: Check(layers::run) },
@@ -61,13 +61,13 @@ const LINTS: Step = Step { name: "clippy", action: Check(lints) };
 const DOC: Step = Step { name: "doc", action: Cargo(doc) };
 const FUZZ_CHECK: Step = Step { name: "fuzz-check", action: Cargo(fuzz_check) };
 
-/// Whom a step leaves the CPU to.
+/// The CPU priority of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Priority {
     Usual,
-    /// It gets a tenth of what another wants, too: tests of real connections have timeouts.
+    /// A tenth of the CPU if others want it: tests of real connections have timeouts.
     Low,
-    /// It gets only what nobody else wants.
+    /// Only the CPU time that no other process wants.
     Idle,
 }
 
@@ -234,7 +234,7 @@ fn fuzz_check() -> Result<Command> {
 /// an accident. More than that is none.
 const RUN_AGAIN_MAX: usize = 6;
 
-/// Starts end-to-end tests, so many at once. All drive the debug build, which checks its own assertions as well.
+/// Starts end-to-end tests, `threads` at once. All drive the debug build, which checks its own assertions as well.
 fn start_suite(suite: &str, threads: u32) -> Result<Child> {
     let mut command = tests(&["--test", suite, "--", &format!("--test-threads={threads}")])?;
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -48,7 +48,7 @@ enum Arch {
 impl Arch {
     const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
-    /// As `uname -m` and rpm call it.
+    /// Returns the name that `uname -m` and rpm use.
     const fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
@@ -56,7 +56,7 @@ impl Arch {
         }
     }
 
-    /// As Debian and images call it.
+    /// Returns the name that Debian and images use.
     const fn debian(self) -> &'static str {
         match self {
             Self::X86_64 => "amd64",
@@ -64,7 +64,7 @@ impl Arch {
         }
     }
 
-    /// As rustc calls it.
+    /// Returns the target triple of rustc.
     const fn triple(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64-unknown-linux-musl",
@@ -109,7 +109,7 @@ impl Release {
         since.map_or(0, |since| since.as_secs())
     }
 
-    /// As RFC 3339.
+    /// Formats the time by RFC 3339.
     fn timestamp(&self) -> String {
         humantime::format_rfc3339_seconds(self.time).to_string()
     }
@@ -174,7 +174,7 @@ fn make(release: &Release) -> Result<()> {
     Ok(())
 }
 
-/// As `sha256sum` writes and reads them.
+/// Returns the checksums in the format of `sha256sum`.
 fn checksums(release: &Release) -> Result<String> {
     let entries = fs::read_dir(&release.out)?.collect::<Result<Vec<_>, _>>()?;
     let mut names: Vec<_> = entries.iter().map(|entry| entry.file_name()).collect();

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 /// The fuzz crate's manifest, from the workspace's root.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-/// Runs one target for so many seconds; a crash is a failure, and its input stays in
+/// Runs one target for `seconds` seconds; a crash is a failure, and its input stays in
 /// `fuzz/artifacts`.
 pub(crate) fn run(target: &str, seconds: u32) -> Result<()> {
     // `+nightly` is understood by rustup's cargo only, so not by the one in $CARGO.

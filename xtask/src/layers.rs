@@ -1,4 +1,4 @@
-//! Which of our crates may import which, and who may use a heavy library directly. The table below
+//! The allowed imports among our crates, and the crates that may use a heavy library directly. The table below
 //! is the only place where an edge is allowed; `cargo xtask layers --table` prints it.
 
 use std::fs;
@@ -8,8 +8,8 @@ use anyhow::Result;
 use crate::metadata::{Depth, Package};
 use crate::{circles, metadata};
 
-/// Each crate, what it may import of ours, and what it promises in return. Imports go down only: a crate
-/// may import what stands above it here.
+/// Each crate, the crates of ours that it may import, and its promise in return. A crate may import only crates above
+/// it in this table.
 ///
 /// sys is imported for files that others wrote and for output files (report), ports (probe), listeners and pinning
 /// (backend), and child processes (fleet); lab has fleet start every process, tls make the SUT's certificate, and tune

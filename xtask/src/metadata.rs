@@ -13,7 +13,7 @@ pub(crate) struct Metadata {
     pub(crate) target_directory: PathBuf,
     /// Our packages and, unless asked for without, all they depend on.
     pub(crate) packages: Vec<Package>,
-    /// Which package uses which; only where all are asked for.
+    /// The dependencies of each package; present only if all packages were asked for.
     pub(crate) resolve: Option<Resolve>,
 }
 

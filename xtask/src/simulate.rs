@@ -24,7 +24,7 @@ const SECTIONS: [&str; 7] = [
     "<!-- alarms -->",
 ];
 
-/// Flags, and the variables by which the test that makes the tables is told.
+/// Flags, each with the variable that passes its value to the test that makes the tables.
 const FLAGS: [(&str, &str); 6] = [
     ("--seeds", "SIMULATE_SEEDS"),
     ("--budget-seeds", "SIMULATE_BUDGET_SEEDS"),

@@ -228,7 +228,7 @@ struct Worker<E> {
     runs_sut: Arc<AtomicBool>,
     /// The coordinator is on another host.
     is_remote: bool,
-    /// When the load begins, once the coordinator says that all know it.
+    /// Start of the load. It applies once the coordinator confirms that all agents know it.
     armed: Option<Nanos>,
     /// The large bodies of the last plan that has some, or why they are not here.
     bodies: Option<io::Result<Arc<dyn BodyStore>>>,

@@ -40,7 +40,7 @@ const HELLO_WAIT_EACH: Duration = Duration::from_millis(100);
 /// on a busy host.
 pub(crate) const AGENT_EXIT_WAIT: Duration = Duration::from_millis(1500);
 
-/// Which agents to start.
+/// The agents to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSpec {
     /// Command that starts one.
@@ -157,7 +157,7 @@ struct Place {
     launch: Launch,
     descriptors_max: u64,
     machine: Machine,
-    /// When it must have sent its first message.
+    /// Time by which the agent must have sent its first message.
     deadline: Instant,
     is_lost: bool,
 }
@@ -216,7 +216,7 @@ impl AgentSet {
         self.check_machines()
     }
 
-    /// When an agent that was begun must have sent its first message.
+    /// Returns the time by which a started agent must have sent its first message.
     pub(crate) fn greeting_deadline(&self, index: usize) -> Instant {
         self.places[index].deadline
     }
@@ -354,7 +354,7 @@ impl AgentSet {
 
     /// Has each other host read what it does once a second, also those that take a lost one's place; `sink` gets it.
     pub(crate) fn watch(&self, sink: ReadingSink) -> Result<()> {
-        // A second sink would get nothing; nobody names one.
+        // Only one sink is ever set; a second one would get nothing.
         let _ = self.readings.set(sink);
         (0..self.len()).try_for_each(|index| self.watch_host(index))
     }
@@ -372,7 +372,7 @@ impl AgentSet {
 
     /// Two names of one machine would count its CPUs and ports twice.
     fn check_machines(&self) -> Result<()> {
-        // Where agents that connect by themselves run is decided by whoever starts them.
+        // The user decides where agents that connect by themselves run.
         let places = self.places.iter().filter(|place| place.launch.logs_in());
         let places: Vec<_> = places.collect();
         let mut lines = Vec::new();
@@ -403,7 +403,7 @@ impl AgentSet {
     /// Replaces every agent that is lost. To be called between two loads, when no agent sends
     /// anything.
     pub(crate) fn replace_lost(&mut self, interrupted: &dyn Fn() -> bool) -> Result<()> {
-        // One that goes on sending has its answer in the next load.
+        // The answer of an agent that continues to send arrives during the next load.
         let until = Instant::now() + LEFTOVERS_WAIT;
         while Instant::now() < until
             && let Some((index, event)) = self.poll_event(Instant::now())
@@ -444,7 +444,7 @@ impl AgentSet {
         self.places.iter().filter_map(|place| place.link.pid())
     }
 
-    /// When an agent's last frame was received, handled or not.
+    /// Returns the time at which an agent's last frame was received, handled or not.
     pub(crate) fn last_frame_at(&self, index: usize) -> Nanos {
         self.places[index].link.last_frame_at()
     }
@@ -592,7 +592,7 @@ impl Drop for AgentSet {
 #[derive(Debug, Default)]
 struct Opening {
     waiting: Vec<usize>,
-    /// Those whose login was dropped, and when it is tried again.
+    /// Agents whose login was dropped, each with the time of the next attempt.
     postponed: Vec<(Instant, usize)>,
     /// Number of drops, by agent.
     dropped: BTreeMap<usize, u32>,

@@ -215,7 +215,7 @@ mod tests {
         assert!(next().is_none());
         let too_many = (RAW | (RAW_BYTES_MAX as u32 + 1)).to_le_bytes();
         assert!(read_any::<ToAgent>(&too_many[..]).is_err());
-        // Nobody else expects them.
+        // No other reader expects bodies.
         assert!(read::<ToAgent>(&stream[stream.len() - 18..]).is_err());
     }
 

@@ -69,7 +69,7 @@ mod tests {
         let reader = thread::spawn(move || {
             for frame in 0..64_u8 {
                 let payload = vec![frame; WAITING_BYTES_MAX / 3];
-                // Nobody listens any more once it has waited.
+                // The receiver is gone once the wait has ended.
                 let alive = || _ = waits.send(());
                 if sender.send(of_reader.admit(payload, alive)).is_err() {
                     return frame;
@@ -86,7 +86,7 @@ mod tests {
             // Those that wait, and this one.
             assert!(*lock(&room.0.used_bytes) <= WAITING_BYTES_MAX);
         }
-        // Nobody handles the rest: the reader ends.
+        // The remaining frames are not handled: the reader ends.
         drop(frames);
         assert!(reader.join().unwrap() < 40);
         assert_eq!(*lock(&room.0.used_bytes), 0);

@@ -1,7 +1,7 @@
 //! The coordinator's end of one agent: its process, the pipes to it and the threads on them.
 //!
-//! An agent on another host is the same behind one more process, which reaches it: what stands before its
-//! frames is read away, and pings keep it alive and compare the clocks.
+//! An agent on another host is reached through one more process, such as ssh: the output before its frames is read and
+//! removed, and pings keep the link alive and compare the clocks.
 
 mod reader;
 
@@ -164,13 +164,13 @@ impl Remote {
 /// The end of an agent's output.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// It was closed.
+    /// The output was closed.
     Closed,
-    /// It is no frame.
+    /// The bytes are no frame.
     Frame(FrameError),
     /// The host cannot take part; completes *client07 …*.
     Refused(String),
-    /// Nothing was received for so long.
+    /// No byte was received for this time.
     Silent(Duration),
 }
 
@@ -249,7 +249,7 @@ impl FarSide {
 /// Something that is written to an agent.
 enum Outgoing {
     Frame(Vec<u8>),
-    /// As raw frames.
+    /// Bodies, which are written as raw frames.
     Bodies(Arc<dyn BodyStore>),
 }
 
@@ -267,7 +267,7 @@ pub(crate) struct Link {
     frames: Option<Sender<Outgoing>>,
     sent_bodies: Mutex<SentBodies>,
     stderr: Option<Tail>,
-    /// When its last frame was received, in nanoseconds of CLOCK_MONOTONIC.
+    /// Time at which the last frame was received, in nanoseconds of CLOCK_MONOTONIC.
     last_frame_ns: Arc<AtomicU64>,
     /// `None` on this host.
     far: Option<FarSide>,
@@ -415,7 +415,7 @@ impl Link {
         self.child.as_ref().map(Child::id)
     }
 
-    /// When its last frame was received, handled or not.
+    /// Returns the time at which the last frame was received, handled or not.
     pub(crate) fn last_frame_at(&self) -> Nanos {
         Nanos(self.last_frame_ns.load(Ordering::Relaxed))
     }

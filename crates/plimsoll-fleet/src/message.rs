@@ -5,7 +5,7 @@
 //!         on other hosts                 Start -> Armed -> Go, or Start again with a later instant
 //! hold    as load, and between Start and Ended: Steer -> Steered                any number of times
 //! serve   Serve -> Listening, then ServeCounters periodically, and after each Count
-//! watch   Watch -> Reading once a second, whatever else goes on
+//! watch   Watch -> Reading once per second, during any load
 //! sut     StartSut -> SutStarted, then SutStatus once a second, and after each CountSut
 //! ```
 //!
@@ -54,9 +54,9 @@ pub enum ToAgent {
     Bodies {
         /// Which ones.
         number: u32,
-        /// Their length, all together.
+        /// Total length of the bodies.
         bytes: u64,
-        /// Their source.
+        /// Source of the bodies.
         from: BodiesFrom,
     },
     /// Get ready to make this load: open the pool where the plan says so, then answer
@@ -93,7 +93,7 @@ pub enum ToAgent {
     CountSut,
     /// Answered by [`FromAgent::Pong`] at once, by the fleet itself.
     Ping {
-        /// When it was sent, on the clock of the sender; repeated in the answer.
+        /// Time of sending on the clock of the sender; repeated in the answer.
         sent: Nanos,
     },
     /// Stop everything and end.
@@ -146,9 +146,9 @@ pub enum FromAgent {
     Pong {
         /// The time in the ping.
         sent: Nanos,
-        /// When it arrived, on the clock of the agent's host.
+        /// Time of arrival on the clock of the agent's host.
         arrived: Nanos,
-        /// When this answer was made, on the same clock.
+        /// Time at which this answer was made, on the same clock.
         answered: Nanos,
     },
     /// The host's lacks for its part.
@@ -180,7 +180,7 @@ pub enum FromAgent {
     SutStatus(Box<SutStatus>),
     /// The programs of the last plan are ready.
     ProgramsReady {
-        /// Their processes, in the order of the plan.
+        /// Process ids of the programs, in the order of the plan.
         pids: Vec<u32>,
     },
     /// A supervised program ended.
@@ -260,9 +260,9 @@ impl Machine {
 pub struct HostPart {
     /// Connections at once.
     pub connections: u64,
-    /// Those of them that are being opened at once.
+    /// Connections that are being opened at once, at most.
     pub opening_max: u64,
-    /// They are closed by RST at the end.
+    /// Whether the load is a hold, whose connections are closed by RST at the end.
     pub is_hold: bool,
     /// No other run is to make load there meanwhile.
     pub is_alone: bool,
@@ -309,7 +309,7 @@ pub struct HostNeed {
 /// A server under test that a host is to run. The host finds the program itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SutPlan {
-    /// Which one.
+    /// Kind of the server.
     pub kind: SutKind,
     /// Listening address.
     pub listen: SocketAddr,
@@ -332,8 +332,8 @@ pub struct SutPlan {
     pub resumes: bool,
     /// Whether the generated configuration stays.
     pub keep_config: bool,
-    /// It is one process with a thread on each CPU of the host; otherwise it has as many processes as its
-    /// connections need.
+    /// Whether the server is one process with a thread on each CPU of the host; otherwise it has as many processes as
+    /// its connections need.
     pub is_pinned: bool,
 }
 
@@ -436,7 +436,7 @@ pub struct SupervisedProgram {
     pub argv: Vec<String>,
     /// CPUs it may run on; empty leaves them all.
     pub cpus: Vec<u32>,
-    /// When it counts as ready.
+    /// The sign that the program is ready.
     pub ready: Readiness,
 }
 
@@ -444,11 +444,11 @@ pub struct SupervisedProgram {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readiness {
-    /// As soon as it runs.
+    /// The program runs.
     Started,
-    /// Once a TCP connection to this address succeeds.
+    /// A TCP connection to this address succeeds.
     Accepts(SocketAddr),
-    /// Once this file or socket exists.
+    /// This file or socket exists.
     Exists(PathBuf),
 }
 
@@ -456,7 +456,7 @@ pub enum Readiness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExitReason {
-    /// It exited with this code.
+    /// The process exited with this code.
     Code(i32),
     /// This signal ended it.
     Signal(i32),

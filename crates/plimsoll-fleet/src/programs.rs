@@ -191,7 +191,7 @@ impl Supervision {
 
     fn start_all(&mut self, plan: SupervisorPlan) -> Result<(), String> {
         if let Some(path) = plan.scratch_dir {
-            // It must not exist yet: what is removed later was created here.
+            // The directory must not exist yet, because it is removed later.
             private_dir::create(&path).map_err(|error| {
                 format!("cannot create the scratch directory {}: {error}", path.display())
             })?;
@@ -334,7 +334,7 @@ impl Supervision {
     }
 }
 
-/// It must not exist yet: what is removed later was created here.
+/// Creates a control group. The group must not exist yet, because it is removed later.
 fn create_control_group(group: &OwnControlGroup) -> Result<(), String> {
     let path = group.dir.display();
     lend_cpu(group, '+')

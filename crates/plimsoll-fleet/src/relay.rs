@@ -33,7 +33,7 @@ impl Default for Makers {
 }
 
 impl Makers {
-    /// Their process ids.
+    /// Returns the process ids of the agents below.
     pub fn pids(&self) -> Vec<u32> {
         lock(&self.0).clone()
     }
@@ -54,7 +54,7 @@ impl Relay {
         Ok(Self { orders })
     }
 
-    /// Prepares a load of so many processes.
+    /// Prepares a load of `processes` processes.
     pub fn prepare(&self, plan: Box<LoadPlan>, processes: u32) {
         // The thread ends after this handle.
         let _ = self.orders.send((ToAgent::Prepare(plan), processes));

@@ -1,7 +1,7 @@
 //! A control group of our own that takes CPU time from processes, in both versions of the file system.
 //!
-//! It is removed in every case, with a SIGKILL of this process too: a supervisor creates and removes it,
-//! and moves what is in it back to where it was.
+//! The group is always removed, also after a SIGKILL of this process: a supervisor creates and removes it, and moves
+//! its processes back to their former group.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ impl ControlGroup {
         Ok(Self { dir, version, period_us, usual, _supervisor: supervisor })
     }
 
-    /// Lets it use so many CPUs; `None` is as many as before.
+    /// Limits the group to the time of `cpus` CPUs; `None` restores the former limit.
     pub(crate) fn limit(&self, cpus: Option<f64>) -> Result<()> {
         let quota = cpus.map(|cpus| quota_of(cpus, self.period_us)).or(self.usual);
         let quota_us = |without: &str| {
@@ -133,7 +133,7 @@ impl ControlGroup {
     }
 }
 
-/// The quota for so many CPUs.
+/// Returns the quota of `cpus` CPUs.
 fn quota_of(cpus: f64, period_us: u64) -> CpuQuota {
     let quota_us = ((cpus * period_us as f64).round() as u64).max(QUOTA_MIN_US);
     CpuQuota { quota_us, period_us }

@@ -1,8 +1,8 @@
 //! The hosts of a laboratory as network namespaces: clients, SUT and backends, each with its own
 //! addresses and TCP counters.
 //!
-//! Links run from the clients to the SUT and from the SUT to the backends, without a bridge: nobody
-//! else talks to each other, and a bridge costs CPU for every packet. No end is in the host's own namespace, so
+//! Links run from the clients to the SUT and from the SUT to the backends, without a bridge: no
+//! other parts talk to each other, and a bridge costs CPU for every packet. No end is in the host's own namespace, so
 //! that addresses cannot be in the way of the host's routes.
 
 use std::cell::Cell;

@@ -25,7 +25,7 @@ pub(crate) struct Mosquitto {
     /// Listening addresses.
     pub(crate) addresses: Vec<SocketAddr>,
     supervisor: Supervisor,
-    /// Nobody else may take them.
+    /// Reservations that keep other programs off the ports.
     _ports: Vec<ReservedPort>,
 }
 

@@ -48,7 +48,7 @@ impl OwnServers {
         self.start_at(with_tls.iter().map(listener).collect(), identity)
     }
 
-    /// Starts backends without TLS on so many free ports.
+    /// Starts backends without TLS on `ports` free ports.
     pub(crate) fn start_behind(&self, ports: u64, spoken: Spoken) -> Result<ServerGroup> {
         let listener = |_| Listener { address: self.any_port(), tls: false, spoken };
         self.start_at((0..ports).map(listener).collect(), None)
@@ -96,7 +96,7 @@ impl OwnServers {
         })
     }
 
-    /// Their timers.
+    /// Returns the timers of the servers.
     pub(crate) fn timers(&self, owner: Owner, name: &str) -> Vec<KnownTimer> {
         [("--request-timeout", Awaits::Request), ("--idle-timeout", Awaits::NextRequest)]
             .map(|(flag, awaits)| KnownTimer {

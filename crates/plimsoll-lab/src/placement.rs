@@ -1,4 +1,4 @@
-//! Which CPUs each part of a laboratory runs on.
+//! The CPUs of each part of a laboratory.
 
 use plimsoll_sys::affinity::usable_cpus;
 
@@ -20,8 +20,8 @@ impl Placement {
         Self::with_sut(cpus, cpus.len() / 2).unwrap_or_default()
     }
 
-    /// Gives the last `count` of `cpus` to the SUT; the others share the rest, or all where there is
-    /// none. `None` where there are not so many.
+    /// Gives the last `count` of `cpus` to the SUT. Clients and backends share the rest, or all CPUs if there is no
+    /// rest. Returns `None` if `count` is 0 or more than the number of CPUs.
     pub fn with_sut(cpus: &[u32], count: usize) -> Option<Self> {
         if count == 0 || count > cpus.len() {
             return None;
@@ -35,8 +35,8 @@ impl Placement {
         Some(Self { sut: sut.to_vec(), clients: clients.to_vec(), backends: backends.to_vec() })
     }
 
-    /// Two like halves of `cpus`, in which two laboratories are loaded at the same time. In a half of one CPU
-    /// all parts share it. `None` for fewer than two CPUs.
+    /// Returns two halves of `cpus` of the same size, in which two laboratories are loaded at the same time. In a half
+    /// of one CPU all parts share it. Returns `None` for fewer than two CPUs.
     pub fn halves(cpus: &[u32]) -> Option<[Self; 2]> {
         let half = cpus.len() / 2;
         let of = |half: &[u32]| match half {
@@ -58,13 +58,13 @@ impl Placement {
         Self::of(&usable_cpus())
     }
 
-    /// Those that neither the SUT nor the clients have: what shows a run may use them.
+    /// Returns the CPUs that neither the SUT nor the clients have: displays may use them.
     pub fn beside(&self) -> Vec<u32> {
         let is_free = |cpu: &&u32| !self.sut.contains(cpu) && !self.clients.contains(cpu);
         self.backends.iter().filter(is_free).copied().collect()
     }
 
-    /// One line for the report, after the line about backends.
+    /// Returns one line for the report that begins with the text about backends.
     pub(crate) fn note(&self, backends: &str) -> String {
         if self.sut.is_empty() {
             return format!(

@@ -97,10 +97,10 @@ pub struct HostView {
     pub processes: Vec<(u32, Role)>,
 }
 
-/// Why a server has ended.
+/// The end of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEnd {
-    /// It exited without being stopped: a finding.
+    /// The server exited without being stopped: a finding.
     Server(String),
     /// The process that kept it running ended, and the server with it: not the server's fault.
     Laboratory(String),

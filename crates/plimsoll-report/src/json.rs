@@ -88,7 +88,7 @@ mod tests {
             serde_json::Value::Object(map) => {
                 for (key, value) in map {
                     out.push(key.clone());
-                    // What stands in these comes from the run, not from the schema.
+                    // The keys of these objects come from the run, not from the schema.
                     let of_run = ["status", "loss_classes", "environment", "error_reasons"];
                     let is_of_sweep = key == "settings" && map.contains_key("goodput_per_s");
                     if !of_run.contains(&key.as_str()) && !is_of_sweep {

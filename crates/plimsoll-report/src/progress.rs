@@ -36,7 +36,7 @@ impl Progress {
     /// Takes an event; `elapsed` since any fixed instant of the run. `out` gets the lines and should be stderr.
     pub fn handle_event(&mut self, event: &Event, elapsed: Nanos, out: &mut dyn Write) {
         if let Some(line) = self.line_of_event(event, elapsed) {
-            // Nobody may be listening any more; the run goes on.
+            // The reader may have exited; the run continues.
             let _ = writeln!(out, "{line}");
         }
     }

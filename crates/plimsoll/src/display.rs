@@ -1,6 +1,6 @@
 //! The screen of a command: a thread that draws the latest state, and passes on what keys ask for.
 //!
-//! Nobody waits for the thread: a terminal that takes no output blocks it alone.
+//! The command never waits for the thread: a terminal that accepts no output blocks only the thread.
 
 use std::fs::File;
 use std::io;

@@ -23,7 +23,7 @@ pub(crate) struct HostFile<'a> {
     plan: &'a LoadPlan,
     /// Threads of a host for which the file names none.
     threads: Option<u32>,
-    /// When the text that was read last was written.
+    /// Modification time of the text that was read last.
     written: Cell<Option<SystemTime>>,
 }
 

@@ -1,7 +1,7 @@
-//! Can this host hold so many connections? Checked before the first packet, limit by limit.
+//! The check, before the first packet, whether each limit of this host allows the planned connections.
 //!
-//! Lists what is to run here and decides how the command continues; [`Needs`] has the arithmetic. Pure
-//! but for [`host_limits`]; a refusal is [`Stop::TooMany`].
+//! This module lists the processes to run here and decides how the command continues; [`Needs`] has the arithmetic.
+//! Pure but for [`host_limits`]; a refusal is [`Stop::TooMany`].
 
 use std::path::Path;
 

@@ -33,7 +33,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// An open page has so long to become the report of a run that was interrupted.
 const INTERRUPTED_WAIT: Duration = Duration::from_secs(1);
 
-/// The publisher of a run; it publishes nothing if nobody asked for it.
+/// The publisher of a run; it publishes nothing unless a flag asks for it.
 #[derive(Clone, Default)]
 pub(crate) struct Publisher {
     feed: Option<Rc<RefCell<Feed>>>,
@@ -61,7 +61,7 @@ impl Publisher {
         done
     }
 
-    /// Reports whether anybody is told.
+    /// Reports whether a live page, Prometheus, StatsD or OTLP was asked for.
     pub(crate) const fn is_asked(&self) -> bool {
         self.feed.is_some()
     }
@@ -140,7 +140,7 @@ fn metrics(job: &MetricsJob) -> Result<MetricsAt> {
     Ok(MetricsAt { listener, name: Some(job.name.clone()) })
 }
 
-/// Listens for browsers, and says where; also returns the address.
+/// Listens for browsers and prints the URL; also returns it.
 fn page(job: &LiveJob) -> Result<(PageAt, String)> {
     let (listener, address) = listen(job.address, "--live")?;
     let token = job.token.as_ref().map(|token| format!("{token}/")).unwrap_or_default();
@@ -173,7 +173,7 @@ fn sender(to: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Ends publishing: the report is written by now.
+/// Ends publishing, after the report was written.
 fn close(
     feed: Feed,
     thread: JoinHandle<io::Result<()>>,
@@ -183,7 +183,7 @@ fn close(
     let is_interrupted = interrupts.is_raised();
     let notes = feed.close();
     if is_interrupted {
-        // Whoever wants the command to end does not wait for a scraper; an open page is told.
+        // After an interrupt the command does not wait for a scraper; open pages are still notified.
         wait(&thread, || false, INTERRUPTED_WAIT);
         return;
     }
@@ -212,7 +212,7 @@ fn wait(thread: &JoinHandle<io::Result<()>>, is_over: impl Fn() -> bool, most: D
 }
 
 fn say(line: &str) {
-    // Nobody may be listening any more; the run matters more.
+    // The reader may have exited; the run matters more.
     let _ = writeln!(io::stderr(), "{}", clean(line));
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn takes_screen() -> bool {
         && terminal::is_ours()
 }
 
-/// Reports whether nobody looks on, but a log is kept: `CI` is set.
+/// Reports whether the output goes to the log of a CI job: `CI` is set.
 pub(crate) fn is_ci() -> bool {
     var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

@@ -30,15 +30,16 @@ const OPENING_EACH: u64 = 32;
 /// Widths of the columns are at most these; more text pushes the next ones aside.
 const COLUMN_MAX: usize = 40;
 
-/// A host's own name for being in a load: an abstract one, which a network namespace has once, whoever the user is, and
-/// which goes with the process that has it.
+/// Name of the abstract socket that marks a host as busy with a load. A network namespace has the name once for all
+/// users, and it disappears with its process.
 const IN_A_LOAD: &[u8] = b"plimsoll-load";
 /// A run that has just ended may have it for so long.
 const STILL_ENDING: Duration = Duration::from_secs(2);
 /// Period of attempts.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 
-/// The part of a host with so many of all `threads` of the load; `is_alone` where nobody else is to make load there.
+/// Returns the part of a host with `threads` of the `all` threads of the load; `is_alone` if no other run may make load
+/// there.
 pub(crate) fn part(plan: &LoadPlan, threads: u32, all: u64, is_alone: bool) -> HostPart {
     let share = |whole: u64| (whole * u64::from(threads)).div_ceil(all.max(1));
     let (opening_max, is_hold) = match &plan.pacing {
@@ -306,7 +307,7 @@ mod tests {
         SurveyedHost { name: parse(host).unwrap().remove(0), threads: (1, 4), survey, read_at: at }
     }
 
-    /// A host with a part of the threads, and room for so many connections.
+    /// Returns a host with a part of the threads, and room for `fits` connections.
     fn roomy(host: &str, threads: (u32, u64), fits: u64, short: &[HostNeed]) -> SurveyedHost {
         let of = surveyed(host, &[], 0);
         let survey = HostSurvey {

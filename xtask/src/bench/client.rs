@@ -109,7 +109,7 @@ pub(crate) struct Job {
     words: String,
     url: String,
     load: Load,
-    /// At most so many at once.
+    /// Connections at once, at most.
     connections: u32,
     folder: PathBuf,
 }

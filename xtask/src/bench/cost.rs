@@ -14,7 +14,7 @@ use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU};
 const ROUNDS: u32 = 5;
 const SECONDS: u32 = 5;
 const CONNECTIONS: u32 = 100;
-/// Each tool holds so many on one core without more than queues.
+/// Connections at most: every tool handles this number on one core.
 const CONNECTIONS_MAX: u32 = 1_000;
 /// The schedule that plimsoll must keep, operations per second.
 const RATE_PER_S: u32 = 5_000;
@@ -113,7 +113,7 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
 /// A comparison with everyone who can take part; who is missing is named in the results.
 fn entered(bench: &Bench, scenario: &Scenario, results: &mut Results) -> Comparison {
     let mut entrants = vec![Entrant::new(Tool::Plimsoll.name(), None)];
-    // Nobody else is asked for what is plimsoll's own.
+    // Peers are not measured in scenarios that only plimsoll supports.
     let peers = if scenario.target.is_some() { &Tool::PEERS[..] } else { &[] };
     for tool in peers {
         let excuse = match (bench.tools.has(*tool), scenario.load.connection) {

@@ -1,5 +1,5 @@
-//! The large runs: so many TLS connections with both ends on this machine, held and polled. Only on
-//! request, because they need all of its memory.
+//! The large runs: TLS connections with both ends on this machine, held and polled. They are made only on request,
+//! because they need all memory of the machine.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -116,7 +116,7 @@ struct Run {
     kernel_kb: Option<f64>,
     /// Connections that the memory of this machine allows, by the measured cost.
     allowed: Option<f64>,
-    /// It held what it was asked for, so that memory was not its limit.
+    /// Whether the run held all requested connections, so that memory was not its limit.
     is_complete: bool,
 }
 

@@ -25,15 +25,15 @@ const CONNECTIONS: u32 = 100_000;
 const RATE_PER_S: u32 = 20_000;
 /// Openings per second of the hold: 20,000 fill both CPUs of a slower machine.
 const OPENED_PER_S: u32 = 5_000;
-/// A hold is measured so many times as long as a load: its heartbeats come each 10 s.
+/// Length of a hold over the length of a load: heartbeats come every 10 s.
 const HELD_TIMES: u32 = 4;
-/// The rate may differ by so much, %.
+/// Largest allowed difference of the rate, %.
 const RATE_PERCENT_MAX: f64 = 2.0;
-/// The p99 of the send lag may be so much higher, ms.
+/// Largest allowed increase of the p99 of the send lag, ms.
 const LAG_MS_MAX: f64 = 1.0;
 /// CPU of the coordinator may be so much more, % of a core.
 const CPU_PERCENT_MAX: f64 = 3.0;
-/// An archive of half an hour, and of so many hosts, is opened so soon, s.
+/// Length of the archive that must open within [`OPEN_S_MAX`], s; it has the readings of [`ARCHIVE_HOSTS`] hosts.
 const ARCHIVE_SECONDS: u32 = 1_800;
 const ARCHIVE_HOSTS: u32 = 3;
 const OPEN_S_MAX: f64 = 2.0;

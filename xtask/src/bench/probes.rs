@@ -36,7 +36,7 @@ const SETTLING: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// The thread of a run that reads a host.
 const READER: &str = "recorder";
-/// Those that measure the speed of its CPUs.
+/// Name of the threads that measure the speed of the CPUs.
 const YARDSTICK: &str = "yardstick";
 /// All of them together, of a core, %.
 const YARDSTICK_PERCENT_MAX: f64 = 0.5;
@@ -57,7 +57,7 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
     pairs(bench, results)
 }
 
-/// CPU beside so many held connections, of one core, %.
+/// CPU use next to held connections, in percent of one core.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     watch: f64,
@@ -248,10 +248,10 @@ fn method(seconds: u32) -> String {
         "`plimsoll lab hold` keeps connections open between its own clients and `serve` on this machine, and reads \
          its host once a second as every run does, with a yardstick on each CPU (threads \"{YARDSTICK}\"); `plimsoll watch` does the \
          same and reads the same host and the coordinator's process \
-         beside it. CPU of `watch` is that of all its threads, that of the readings of a run is its thread \
+         beside it. CPU of `watch` includes all its threads, CPU of the readings of a run is its thread \
          \"{READER}\", both by schedstat over {seconds} s after all connections are open. In the pairs, one client \
          on one CPU loads `serve` on the other in a closed loop over 50 connections, while `watch` is stopped by a signal \
-         and goes on, {} s each in turn; the segments that the host received are counted. There is no way to run \
+         and continues, {} s each in turn; the segments that the host received are counted. There is no way to run \
          without the readings of the run itself.",
         TURN.as_secs()
     )

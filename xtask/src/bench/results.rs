@@ -189,7 +189,7 @@ impl Spread {
         Self { median, min: at(0), max: at(sorted.len().saturating_sub(1)), decimals: 2 }
     }
 
-    /// Shown with so many digits behind the point.
+    /// Sets the number of decimals that are shown.
     pub(crate) const fn decimals(mut self, decimals: usize) -> Self {
         self.decimals = decimals;
         self

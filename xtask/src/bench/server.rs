@@ -14,7 +14,7 @@ use crate::bench::process::Guarded;
 use crate::bench::{SERVER_CPU, process};
 use crate::packages;
 
-/// Which server.
+/// A server to measure against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerKind {
     Nginx,
@@ -116,7 +116,7 @@ impl Server {
         Self::of(&mut command, addresses).with_context(|| kind.name())
     }
 
-    /// `plimsoll serve` with as many processes as so many connections need.
+    /// Starts `plimsoll serve` with the number of processes that `connections` need.
     pub(crate) fn for_many(plimsoll: &Path, connections: u32) -> Result<Self> {
         let [plain, tls] = free_addresses()?;
         let addresses = Addresses { plain, tls, tickets: tls };

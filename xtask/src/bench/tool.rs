@@ -27,7 +27,7 @@ impl Tool {
         Self::K6,
     ];
 
-    /// As it is called, and found in PATH.
+    /// Returns the name of the tool, by which PATH finds it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Plimsoll => "plimsoll",

@@ -16,7 +16,7 @@ const DESCRIPTION: &str = "\
 plimsoll finds how many requests per second or connections a server carries before latency rises, and which
 resource runs out first. It generates the load, holds connections, watches hosts, and writes reports.
 ";
-/// Nobody answers there: mail is for who repackages it.
+/// Maintainer field of packages. The address is invalid on purpose: mail is for those who repackage the program.
 const MAINTAINER: &str = "The plimsoll authors <nobody@plimsoll.invalid>";
 /// Folder of the systemd units in the sources.
 const UNITS: &str = "packaging/systemd";

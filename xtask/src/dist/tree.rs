@@ -93,7 +93,7 @@ impl Tree {
         Ok(())
     }
 
-    /// As a tar file (POSIX ustar).
+    /// Returns the tree as a tar file (POSIX ustar).
     pub(super) fn tar(&self, seconds: u64) -> Result<Vec<u8>> {
         let mut tar = Vec::new();
         for (path, entry) in &self.0 {

@@ -1,4 +1,4 @@
-//! The coordinator above a relay: its orders to a part of the load, and what it is told of that.
+//! The coordinator above a relay: its orders to a part of the load, and the reports that it gets of that part.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
@@ -16,7 +16,7 @@ pub(super) struct Above<'a> {
     orders: &'a Receiver<(ToAgent, u32)>,
     events: &'a Sender<FromAgent>,
     is_ready_told: bool,
-    /// Agents below whose loss was told.
+    /// Lost agents below that were reported.
     lost: u32,
     /// Orders to a hold that are not done: their numbers below and above.
     given: VecDeque<(u32, u32)>,
@@ -32,7 +32,7 @@ impl<'a> Above<'a> {
         let _ = self.events.send(event);
     }
 
-    /// Tells what happened below.
+    /// Reports an event of the load below.
     pub(super) fn handle_event(&self, event: Event) {
         self.tell(FromAgent::Load(match event {
             Event::Interval(interval) => LoadEvent::Interval(interval),
@@ -44,7 +44,7 @@ impl<'a> Above<'a> {
         }));
     }
 
-    /// Tells what the load below has come to.
+    /// Reports the progress of the load below: ready, lost agents and completed orders.
     pub(super) fn tell_state(&mut self, run: &mut LoadRun) {
         if !self.is_ready_told
             && let Some(Opened { connections: opened, failed, first_error }) = run.ready()

@@ -9,7 +9,7 @@ use plimsoll_model::tally::Tally;
 pub struct HoldView<'a> {
     /// Now.
     pub now: Nanos,
-    /// When the hold began: the first second's start.
+    /// Start of the hold, which is the start of its first second.
     pub epoch: Nanos,
     /// The seconds that every agent has delivered.
     pub total: &'a Tally,

@@ -278,7 +278,7 @@ impl LoadAgents {
         self.agents.len()
     }
 
-    /// Their processes on this host.
+    /// Returns the process ids of the agents on this host.
     pub fn pids(&self) -> Vec<u32> {
         if self.spec.is_some() { self.agents.pids().collect() } else { Vec::new() }
     }

@@ -7,8 +7,8 @@
 //!      +--- interrupt, loss, failure, too many bad: Stop to all ---+--> over
 //! ```
 //!
-//! Agents on other hosts start in two phases. All are told the instant and say how far it is ahead (`Armed`); only when
-//! it is ahead for all of them, they are told to go. Otherwise all are told a later one.
+//! Agents on other hosts start in two phases. All get the instant of the start and report how far it is ahead
+//! (`Armed`). If it is ahead for all of them, they get `Go`; otherwise all get a later instant.
 //!
 //! While a hold is running it can be steered, and finished, and agents can join it (`holding.rs`).
 //!
@@ -169,7 +169,7 @@ impl Terms {
 enum Stage {
     Preparing,
     Ready,
-    /// It knows the instant of the start, and waits for the word.
+    /// The agent knows the instant of the start, and waits for `Go`.
     Armed,
     Running,
     Ended,
@@ -189,9 +189,9 @@ struct Part {
     delivered: u32,
     /// Second of the load that is its second 0.
     first_second: u32,
-    /// Connections that it has tried, or that ramps have told it to try.
+    /// Connections that the agent has tried, or that ramps have ordered it to try.
     ramped_to: u64,
-    /// Connections that it had tried when it answered an order.
+    /// Connections that the agent had tried when it answered its last order.
     tried: u64,
     last_frame_at: Nanos,
     notes: u32,
@@ -278,11 +278,11 @@ impl Part {
     }
 }
 
-/// A start that agents on other hosts are told.
+/// A start that was announced to agents on other hosts.
 #[derive(Clone, Copy, Debug)]
 struct Arming {
     epoch: Nanos,
-    /// When all must have answered: what is left is for the word to go.
+    /// Time by which all agents must have answered; the rest of the time until the start is for `Go`.
     deadline: Nanos,
     tries: u32,
 }
@@ -294,9 +294,9 @@ pub(super) struct LoadRun {
     parts: Vec<Part>,
     started: Nanos,
     epoch: Option<Nanos>,
-    /// The start that agents on other hosts were told last.
+    /// The last start that was announced to agents on other hosts.
     arming: Option<Arming>,
-    /// When the last agent must have ended, once all were sent Stop.
+    /// Time by which the last agent must have ended, once all were sent Stop.
     stopped: Option<Nanos>,
     seconds: Seconds,
     /// The outcome so far.
@@ -348,7 +348,7 @@ impl LoadRun {
         match (frame, part.stage) {
             (FromAgent::Load(event), _) => self.handle_load(index, event, now),
             (FromAgent::Armed { margin }, Stage::Ready) if self.arming.is_some() => {
-                // One that was told too late waits for the next instant.
+                // An agent that got the instant too late waits for the next one.
                 if margin > Nanos::ZERO {
                     part.stage = Stage::Armed;
                     self.go_if_armed(now);
@@ -471,7 +471,7 @@ impl LoadRun {
             let part = &self.parts[index];
             let is_overdue = match part.stage {
                 Stage::Ended | Stage::Lost => false,
-                // The others wait for those that are still preparing, or were told the start too late.
+                // These agents wait for others that are still preparing or got the instant too late.
                 Stage::Ready => is_stopped || is_arming,
                 Stage::Armed => is_stopped,
                 Stage::Preparing | Stage::Running => {
@@ -485,7 +485,7 @@ impl LoadRun {
         self.hand_out_seconds();
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
+    /// Returns the time at which [`Self::handle_timeout`] is due.
     pub(super) fn poll_timeout(&self) -> Nanos {
         match (self.stopped, self.epoch, self.terms.planned) {
             (Some(deadline), _, _) => deadline,
@@ -582,7 +582,7 @@ impl LoadRun {
         self.steering.done()
     }
 
-    /// Tells all agents the instant of the start, further ahead with each try.
+    /// Sends all agents the instant of the start, further ahead with each attempt.
     fn arm(&mut self, tries: u32, now: Nanos) {
         let delay = FAR_START_DELAY + Nanos(self.round_trip.0 * ROUND_TRIPS_TO_START);
         let delay = Nanos(delay.0 << (tries - 1));

@@ -22,7 +22,7 @@ pub struct SurveyedHost {
 
 /// Hosts that somebody adds to a hold while it runs.
 pub trait Newcomers {
-    /// Those that were named since the last call and are not among `known`; an error completes *cannot …*.
+    /// Returns the hosts that were named since the last call and are not among `known`; an error completes *cannot …*.
     fn poll(&self, known: &[HostName]) -> Result<Option<LoadHosts>, String>;
 
     /// The part of a host with this number of all threads.

@@ -100,7 +100,7 @@ impl ServerGroup {
         &self.listeners
     }
 
-    /// Their processes.
+    /// Returns the process ids of the servers.
     pub fn pids(&self) -> Vec<u32> {
         self.agents.pids().collect()
     }

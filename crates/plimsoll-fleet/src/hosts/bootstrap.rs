@@ -1,15 +1,15 @@
 //! The script that a shell on a host gets: it finds the program there, or receives it, and becomes it.
 //!
-//! The login may be root's, and whoever else is on the host must gain nothing by that. So a file is run only where
-//! nobody but root and the login user can exchange it or anything on the way to it, and where its SHA-256 is that of
-//! this program. A copy lies in a directory that is named after the build, below one that belongs to the user alone;
-//! two runs at once write the same bytes.
+//! The login may be root's, and other users of the host must gain nothing by that. So a file is run only if no user but
+//! root and the login user can replace it or a directory of its path, and if it has the SHA-256 of this program. A copy
+//! lies in a directory that is named after the build, below one that belongs to the user alone; two runs at once write
+//! the same bytes.
 
 use std::time::Duration;
 
 use super::program::Program;
 
-/// Copies are kept of so many builds.
+/// Number of builds of which copies are kept.
 const BUILDS_KEPT: usize = 3;
 
 /// Functions of both scripts. `way` follows a path part by part, and each link in it, as the kernel does; it prints
@@ -312,7 +312,7 @@ mod tests {
         fs::create_dir_all(&open).unwrap();
         let own = open.join("plimsoll");
         install(&own, PROGRAM);
-        // With the sticky bit nobody can exchange what belongs to this user.
+        // With the sticky bit no other user can replace files of this user.
         for (dir_mode, file_mode, is_run) in [
             (0o755, 0o700, true),
             (0o1777, 0o700, true),

@@ -13,7 +13,7 @@ use crate::joined::Listen;
 pub enum Launcher {
     /// The system's ssh. These options of the user come before ours, so that the user's value wins.
     Ssh(Vec<String>),
-    /// Another program: `%h` stands for the host, `%u` for the user, `%n` for its number from 0.
+    /// Another program: `%h` is replaced by the host, `%u` by the user, `%n` by its number from 0.
     Other(Vec<String>),
     /// Slurm's srun, on the nodes of this job.
     Slurm(String),

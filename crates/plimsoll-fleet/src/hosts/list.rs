@@ -25,7 +25,7 @@ pub struct HostName {
 }
 
 impl HostName {
-    /// Reports whether both reach the same sshd, by whatever login. Reports tell hosts apart by this.
+    /// Reports whether both reach the same sshd, by any login. Reports distinguish hosts by this.
     pub fn is_same_place(&self, other: &Self) -> bool {
         (&self.host, self.port) == (&other.host, other.port)
     }

@@ -4,7 +4,7 @@
 use std::io;
 use std::io::{Read, Write};
 
-/// Stands before the nonce in each line.
+/// The mark before the nonce in each line.
 const MARK: &str = "\u{1}PLIMSOLL ";
 /// Most bytes before the frames.
 const BYTES_MAX: usize = 64 * 1024;
@@ -14,9 +14,9 @@ const NOISE_MAX: usize = 1024;
 /// A line of the far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// It has no program, is a machine of this kind, and is ready to receive one.
+    /// The host has no program, is a machine of this kind, and is ready to receive one.
     Want(String),
-    /// It cannot go on, and says why.
+    /// The script cannot continue; the text states the reason.
     Fail(String),
     /// From here on it sends frames.
     Agent,
@@ -42,7 +42,7 @@ impl Preamble {
         Self { mark: format!("{MARK}{nonce} ").into_bytes(), read: 0, noise: Vec::new() }
     }
 
-    /// The next line with the nonce; `None` where the stream ends, or goes on without one.
+    /// Reads up to the next line with the nonce; `None` if the stream ends, or [`BYTES_MAX`] bytes have none.
     pub(crate) fn next_word(&mut self, stdout: &mut impl Read) -> io::Result<Option<Word>> {
         let mut line = Vec::new();
         // One byte at a time: what follows the line are frames, or nothing.

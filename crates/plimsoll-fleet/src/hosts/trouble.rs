@@ -18,8 +18,8 @@ pub(crate) fn explained(launcher: &Launcher, reason: ExitReason, printed: &str) 
     Some(line.to_owned())
 }
 
-/// Reports whether an sshd, that of the host or of one before it, dropped the connection before the login: it does so
-/// by chance where many log in at once (MaxStartups), so another try may succeed.
+/// Reports whether an sshd, of the host or of a jump host, dropped the connection before the login. An sshd does so at
+/// random if many log in at once (MaxStartups), so another attempt may succeed.
 pub(crate) fn is_dropped(launcher: &Launcher, reason: ExitReason, printed: &str) -> bool {
     let is_ssh = matches!(launcher, Launcher::Ssh(_)) && reason == SSH_FAILED;
     is_ssh && printed.contains("kex_exchange_identification")

@@ -1,5 +1,5 @@
-//! The coordinator's listener: who has a certificate of the run gets the seat of its index, and nobody else
-//! gets anything.
+//! The coordinator's listener: an agent with a certificate of the run gets the seat of its index, and any other client
+//! is refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -76,8 +76,8 @@ struct Handshake {
     socket: TcpStream,
 }
 
-/// The handshake that is ended where another one begins: the oldest of those that have said nothing, else the oldest
-/// that takes longer than one should. Agents are not told apart by their addresses, since many may share one.
+/// Returns the handshake to end if another one begins: the oldest one whose client has sent nothing, otherwise the
+/// oldest one that takes too long. Agents are not distinguished by their addresses, because many may share one.
 fn least_wanted(handshakes: &[Handshake], now: Instant) -> Option<usize> {
     let is_slow = |one: &Handshake| now.saturating_duration_since(one.since) > FIRST_RECORD_WAIT;
     let silent = handshakes.iter().position(|one| !one.has_spoken);

@@ -1,5 +1,5 @@
-//! Keys of a run as files: a folder for the coordinator, and one for each agent by its index. Nobody needs
-//! another's, and whoever has the coordinator's leads all agents.
+//! Keys of a run as files: a folder for the coordinator, and one for each agent by its index. No end needs
+//! the folder of another, and the owner of the coordinator's key leads all agents.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -23,10 +23,10 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Why a file of keys cannot be read.
 #[derive(Debug, Error)]
 pub enum ReadKeysError {
-    /// It is missing, or others could have written it, or read a key.
+    /// A file is missing, or other users could have written it, or read a key.
     #[error(transparent)]
     File(#[from] TrustError),
-    /// It is none of this end's.
+    /// The content of a file does not belong to this end.
     #[error("{file}: {source}")]
     Content {
         /// Path of the file.
@@ -60,7 +60,7 @@ fn files<'a>(roots_pem: &'a str, name: &str, identity: &'a Identity) -> Vec<(Str
     ]
 }
 
-/// Makes keys for a run with so many agents, valid in these seconds since 1970, and writes them into a new
+/// Creates keys for a run of `agents` agents, valid in these seconds since 1970, and writes them into a new
 /// directory that only this user can read: `coordinator`, `agent-0` and so on, a folder for each end.
 pub fn write_keys(dir: &Path, agents: u32, valid_unix_s: Range<u64>) -> io::Result<()> {
     let keys = RunKeys::new(agents, valid_unix_s).map_err(io::Error::other)?;
@@ -84,7 +84,7 @@ pub fn read_coordinator(dir: &Path) -> Result<(Identity, String), ReadKeysError>
 }
 
 /// Reads the identity of agent `index`, and the run's authority. A folder with the coordinator's key is refused:
-/// whoever got it from the agent's host could lead all other agents.
+/// a user who got it from the agent's host could lead all other agents.
 pub fn read_agent(dir: &Path, index: u32) -> Result<(Identity, String), ReadKeysError> {
     let name = agent_name(index);
     let foreign = dir.join(format!("{COORDINATOR}.key"));
@@ -107,7 +107,8 @@ fn read_identity(dir: &Path, name: &str) -> Result<(Identity, String), ReadKeysE
     Ok((identity, read(&dir.join(ROOTS), trusted_file::open_linked)?))
 }
 
-/// Whoever could write one of these files would lead the agents, or be taken for one.
+/// Reads a file with `open`, which refuses a file that other users can write: they could lead the agents, or pass for
+/// one.
 fn read(
     path: &Path,
     open: impl FnOnce(&Path) -> Result<File, TrustError>,
@@ -171,7 +172,7 @@ mod tests {
         fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
         fs::set_permissions(own.join("agent-0.pem"), Permissions::from_mode(0o644)).unwrap();
         assert!(read_agent(&own, 0).is_ok());
-        // Whoever could change the authority would lead the agent.
+        // A user who could change the authority would lead the agent.
         fs::set_permissions(own.join("ca.pem"), Permissions::from_mode(0o666)).unwrap();
         let error = read_agent(&own, 0).unwrap_err().to_string();
         assert!(error.contains("ca.pem has mode 0666"), "{error}");

@@ -29,7 +29,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(120);
 /// Period of checking whether kubectl has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// Which cluster and namespace.
+/// The cluster and namespace to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// A context of the user's kubeconfig; `None` is its current one.

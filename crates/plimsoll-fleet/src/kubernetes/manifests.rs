@@ -18,11 +18,11 @@ use crate::joined::{coordinator_files, files_of_agent};
 const PORT: u16 = 7461;
 /// The user of the image.
 const USER: u32 = 65_532;
-/// Time for which the objects of a run stay after its command has ended, when nobody removes them.
+/// Time after which the cluster removes the objects of a run whose command has ended.
 const LEFT_FOR_S: u32 = 600;
 /// The label that all objects of a run have, with its name.
 pub(crate) const RUN_LABEL: &str = "plimsoll.run";
-/// The label that tells coordinator and agents apart.
+/// The label that distinguishes coordinator and agents.
 pub(crate) const ROLE_LABEL: &str = "plimsoll.role";
 /// The folder of the coordinator's results.
 pub(crate) const RESULTS_DIR: &str = "/results";
@@ -135,7 +135,7 @@ impl KubernetesRun {
         })
     }
 
-    /// A name for the coordinator, without an address of its own: no proxy stands between.
+    /// Returns a headless service, which gives the coordinator a name: no proxy is between it and the agents.
     fn service(&self) -> Value {
         json!({
             "apiVersion": "v1",
@@ -273,7 +273,7 @@ impl Manifests {
         all.map(|object| format!("---\n{}", super::yaml::document(object))).collect()
     }
 
-    /// All but the owner, as one list that belongs to it: they are removed with it, whoever removes it.
+    /// Returns all objects but the owner, as one list that the owner owns: the cluster removes them with it.
     pub(crate) fn owned_by(&self, name: &str, uid: &str) -> Value {
         let mut items = self.owned.clone();
         for item in &mut items {

@@ -49,10 +49,10 @@ const KINDS: &str = "jobs.batch,services,secrets,networkpolicies.networking.k8s.
 /// Why a run has no result.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// It is not in PATH.
+    /// kubectl is not in PATH.
     #[error("kubectl is not there; install it, and check that kubectl get pods works")]
     NoKubectl,
-    /// It has failed.
+    /// kubectl failed.
     #[error("kubectl {did}: {said}")]
     Kubectl {
         /// The action in words.

@@ -72,19 +72,19 @@ impl HostReader {
             return;
         };
         (reading.begin, reading.end) = (clock.here(reading.begin), clock.here(reading.end));
-        // Whoever takes it relies on that.
+        // Receivers of readings rely on the order.
         reading.sort();
         (sink.0)(&self.name, reading);
     }
 }
 
 impl<R: Read> Reader<R> {
-    /// Sends it on; `false` if nobody is left who wants it.
+    /// Passes an item on; returns `false` if the receiver is gone.
     pub(super) fn report(&self, received: Received) -> bool {
         self.events.send((self.id, received)).is_ok()
     }
 
-    /// Reads what stands before the frames; `false` where none will come.
+    /// Reads the output before the frames; returns `false` if no frames will come.
     pub(super) fn read_opening(
         &mut self,
         nonce: &str,

@@ -148,7 +148,7 @@ pub(crate) fn a_relay_says_what_it_lost_and_why_it_cannot() {
             if message.contains("the plan makes no sense")),
         "{last:?}"
     );
-    // Its first second is told once all have delivered it.
+    // Its first second is reported once all have delivered it.
     let mut is_first = true;
     let seen = relayed(behaviour::ONE_FALLS_SILENT, |event| {
         if matches!(event, FromAgent::Load(LoadEvent::Interval(_))) && std::mem::take(&mut is_first)

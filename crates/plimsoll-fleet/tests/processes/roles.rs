@@ -96,7 +96,7 @@ pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Makes a load until it is told to stop, and says what came of it as
+/// Makes a load until it is ordered to stop, and reports the result as
 /// `[interrupted, balances, lost agents, interrupted operations]`.
 pub(crate) fn interruptible() -> ExitCode {
     let interrupts = Interrupts::install().unwrap();

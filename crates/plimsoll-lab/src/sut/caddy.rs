@@ -92,7 +92,8 @@ impl Proxy for Caddy {
     }
 }
 
-/// One process goes on: the new configuration takes its listeners over, and idle connections of the old one are closed.
+/// Returns the command that reloads Caddy within its process: the new configuration takes the listeners over, and idle
+/// connections of the old one are closed.
 fn reload(program: &Path, scratch: &Path) -> Reload {
     let mut argv = argv(program, "reload", &scratch.join(CONFIG), &[]);
     // It may be the same configuration.

@@ -20,7 +20,7 @@ pub(crate) struct Place {
     pub(crate) load: usize,
     /// Since the first operation of the run was due; since the load's own epoch if no event says when it began.
     pub(crate) since_begin: Nanos,
-    /// When it began, on CLOCK_MONOTONIC.
+    /// Start of the load on CLOCK_MONOTONIC.
     pub(crate) began: Option<Nanos>,
 }
 
@@ -35,7 +35,7 @@ impl Loads {
         Self { loads: events.iter().filter_map(load).collect(), last: None }
     }
 
-    /// When the first operation of the load `number`, from 0, was due, on CLOCK_MONOTONIC.
+    /// Returns the time on CLOCK_MONOTONIC at which the first operation of load `number`, from 0, was due.
     pub(crate) fn epoch(&self, number: usize) -> Option<Nanos> {
         self.loads.get(number).map(|(_, epoch)| *epoch)
     }

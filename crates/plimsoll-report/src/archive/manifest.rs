@@ -39,7 +39,7 @@ impl ClockPair {
 pub struct MergedPart {
     /// Directory of its archive, without the path.
     pub run: String,
-    /// When it began: RFC 3339, UTC.
+    /// Start of the run: RFC 3339, UTC.
     pub started_at: String,
     /// Clocks at that instant, which no other run shares.
     pub clock: ClockPair,

@@ -13,8 +13,8 @@
 //! A line is written with one write as soon as its event comes, so `kill -9` costs at most the
 //! line being written.
 //!
-//! Nothing of a plan or a command line gets in but what is named (`plan.rs`, and `flags/archived.rs` of the program),
-//! so that no credential does. The files are readable by their owner alone: what a server has answered may be one, too.
+//! An archive holds only the fields of plans and command lines that `plan.rs`, and `flags/archived.rs` of the program,
+//! list, so that no credential gets in. Only their owner can read the files: an answer may hold a credential, too.
 
 mod files;
 mod hosts;

@@ -139,7 +139,7 @@ fn read_events(path: PathBuf) -> Result<(Vec<Event>, u64)> {
 /// One line of the events.
 enum EventLine {
     Known(Event),
-    /// It holds a name that this program does not know.
+    /// The archive holds a name that this program does not know.
     Newer,
 }
 
@@ -197,7 +197,7 @@ fn read_summary(path: &Path) -> Result<Option<Summary>> {
 /// A line that cannot be read: what a newer program wrote, or what is damaged, and what to do then.
 pub(super) fn unread(path: &Path, line: usize, why: &str, fix: &'static str) -> ReportError {
     let (path, line, why) = (path.to_owned(), line.max(1), clean(why));
-    // serde has no other way to tell an unknown name from a value that does not fit.
+    // serde has no other way to distinguish an unknown name from a value of the wrong type.
     if why.starts_with("unknown variant") {
         // All names that are known follow.
         let what = why.split(", expected").next().unwrap_or_default().to_owned();

@@ -233,7 +233,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         window,
         partial: true,
         settings: manifest.settings.clone(),
-        // Nobody judged it; GOOD or BAD would be a claim.
+        // The load was not judged; GOOD or BAD would be a claim.
         verdict: Verdict::Invalid,
         reasons: vec![Check::failed(CheckId::RunComplete, "no, the run was killed")],
         result: result.unwrap_or_default(),

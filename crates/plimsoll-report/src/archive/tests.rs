@@ -365,7 +365,7 @@ fn damage_is_named_by_file_and_line() {
     fs::write(&path, format!("{}\nnonsense\n{}\n", lines[0], lines[1])).unwrap();
     let error = Archive::open(dir.path()).unwrap_err().to_string();
     assert!(error.contains("trials.jsonl:2: damaged"), "{error}");
-    // What stands in a file does not reach the terminal as it is.
+    // Control characters of a file do not reach the terminal.
     fs::write(dir.path().join(EVENTS), "{\"load-started\":{\"trial\":\"\\u001b[2J\\n\"}}\n")
         .unwrap();
     fs::write(&path, "").unwrap();

@@ -75,7 +75,7 @@ impl ArchiveWriter {
             run: RunState::default(),
             failed: false,
         };
-        // The manifest last: where it stands, the other files stand too.
+        // The manifest is written last: if it exists, the other files exist, too.
         let mut text = serde_json::to_vec_pretty(manifest)?;
         text.push(b'\n');
         write_whole(dir, MANIFEST, &text)?;

@@ -21,9 +21,9 @@ pub(crate) struct Answer {
 pub(crate) enum Role {
     /// The badge of the run leads it.
     Verdict,
-    /// It states what was found.
+    /// A statement of a result.
     Found,
-    /// It says what to do.
+    /// Advice on what to do.
     Advice,
 }
 

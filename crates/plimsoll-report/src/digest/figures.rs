@@ -33,7 +33,7 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
         .map_or_else(String::new, |sure| format!("{:.0} % confidence", sure * 100.0));
     let (name, note) = match (&find.found.outcome, find.found.confidence) {
         (Outcome::Regular, _) | (_, Some(_)) => ("Tipping point", sure),
-        _ => ("Bounds seen", "without a confidence".to_owned()),
+        _ => ("Observed bounds", "without a confidence".to_owned()),
     };
     keys.push((name, bounds(find, load), note));
     if let Some(good) = find.found.conditional_throughput {
@@ -189,6 +189,6 @@ mod tests {
         assert_eq!([keys[0].0, keys[1].0], ["Safe load", "Tipping point"]);
         let (summary, _) = fixtures::find_unstable();
         let keys = of_search(&summary, summary.result.find().expect("a search"));
-        assert_eq!(keys[0].0, "Bounds seen");
+        assert_eq!(keys[0].0, "Observed bounds");
     }
 }

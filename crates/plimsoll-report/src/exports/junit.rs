@@ -1,7 +1,7 @@
 //! Goals and checks as test cases of JUnit's XML, which CI servers show.
 //!
 //! GitLab compares cases by their names between branches, so no name holds a figure that was measured; and it
-//! shows only the content of an element, so what is wrong stands there and in `message`.
+//! shows only the content of an element, so the fault is described there and in `message`.
 
 use std::io::Write;
 use std::mem::discriminant;
@@ -23,7 +23,7 @@ enum Ending {
     Passed,
     /// The server's fault: `failure`, and its type.
     Failed(&'static str),
-    /// Nobody can say: `error`, and its type.
+    /// The result is unknown: `error`, with its type.
     Error(&'static str),
     Skipped,
 }
@@ -62,7 +62,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     let mut cases: Vec<Case> =
         find.into_iter().flat_map(|find| of_search(find, summary, &text)).collect();
     for check in &summary.reasons {
-        // A check that was made of several trials stands there once.
+        // A check of several trials is listed once.
         if !cases.iter().any(|case| case.name == check.id.name()) {
             cases.push(of_check(check, summary.verdict));
         }

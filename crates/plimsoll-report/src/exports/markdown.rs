@@ -109,7 +109,7 @@ fn checks(summary: &Summary) -> String {
         let name = code(&check.id.name());
         [format!("{word}: {name}"), escaped(&findings::seen_and_limit(check))]
     });
-    table(["check", "seen"], rows)
+    table(["check", "observed"], rows)
 }
 
 /// Why operations and connections failed.

@@ -72,7 +72,7 @@ pub struct RowHead {
     pub name: String,
     /// One of `every` operations has a row.
     pub every: u32,
-    /// When the first operation was due: ns since 1970, UTC.
+    /// Time at which the first operation was due, in ns since 1970, UTC.
     pub epoch_unix_ns: u64,
     /// The requests, by their numbers in the rows.
     pub targets: Vec<RowTarget>,
@@ -89,7 +89,7 @@ impl RowHead {
         }
     }
 
-    /// When the row's time begins, since the epoch.
+    /// Returns the start of the row's time, since the epoch.
     fn begin(&self, row: &Row) -> Nanos {
         match (self.latency, row.sent) {
             (RowLatency::Uncorrected, Some(sent)) => sent,

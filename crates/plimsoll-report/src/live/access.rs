@@ -12,15 +12,15 @@ use axum::http::{HeaderMap, Method, StatusCode};
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It changes something.
+    /// The method is neither GET nor HEAD.
     Method,
-    /// It is meant for another server.
+    /// The Host header names another server.
     Host,
-    /// Another site asks.
+    /// The request comes from the page of another site.
     Origin,
     /// The path is not one of ours; without the token none is.
     NotFound,
-    /// There are as many viewers as there may be.
+    /// The number of viewers is at its limit.
     Full,
 }
 
@@ -47,7 +47,7 @@ impl Refusal {
 pub(super) struct Access {
     /// Listening address.
     pub(super) address: SocketAddr,
-    /// The name under which it was told to listen.
+    /// The name in the address that the user gave.
     pub(super) name: Option<String>,
     /// The first part of every path, where there is one.
     pub(super) token: Option<String>,

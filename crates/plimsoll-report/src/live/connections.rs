@@ -38,18 +38,18 @@ impl Default for Patience {
 /// The activity of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// It has not asked for anything.
+    /// The client has sent no request.
     Silent,
-    /// It has asked, was answered or is being answered, and may ask again.
+    /// The client has sent a request and may send another.
     Asked,
-    /// It is sent what happens, as long as that goes on.
+    /// The client receives the stream of events.
     Looks,
 }
 
 #[derive(Debug)]
 struct Connected {
     doing: Doing,
-    /// When it came, or last asked for something.
+    /// Time at which the connection was accepted or last had a request.
     since: Instant,
     /// Notified when the connection has to go; identifies it, too.
     ended: Arc<Notify>,
@@ -122,7 +122,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns when the connection has to go: it was told to, or has said nothing for too long.
+    /// Waits until the connection must be closed: on request, or because the client was silent for too long.
     pub(super) async fn is_over(&self) {
         let ended = &self.mark.ended;
         if timeout(self.first, ended.notified()).await.is_err() && !self.mark.is_silent() {

@@ -22,7 +22,7 @@ use super::shared::{RunHead, Shared};
 use crate::page;
 use crate::view::{Head, Patch, View, ViewBuilder};
 
-/// Question if a viewer is on this host, since nobody else can answer it.
+/// Question that is asked if a viewer may be on this host: only the user can answer it.
 const LOCAL_VIEWER: &str = "does the browser with this page run on this machine? It would take CPU from what is \
                             measured (one that comes through ssh -L looks the same)";
 
@@ -31,8 +31,8 @@ const EMPTY: &str = "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\">\
                      <meta http-equiv=\"refresh\" content=\"1\"><title>plimsoll</title>\
                      <p>The run has not begun yet.</p></html>";
 
-/// Seconds that a column stands for: of the page as long as all columns find room, then of the one that
-/// follows, and so on. An hour, ten, and a hundred.
+/// Seconds of one column. A document that is full is followed by one with wider columns: an hour, ten hours and a
+/// hundred hours fit.
 const COLUMNS_S: [u32; 3] = [1, 10, 100];
 
 /// The document and its changes.
@@ -115,7 +115,7 @@ impl Document {
         self.tell();
     }
 
-    /// Nothing more will come.
+    /// Records that the run has ended.
     pub(super) fn close(&mut self) {
         self.records.is_over = true;
         self.tell();
@@ -163,12 +163,12 @@ impl Document {
 }
 
 impl Shared<Document> {
-    /// Tells of what is new from now on.
+    /// Returns a channel that reports every change from now on.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.lock().changed.subscribe()
     }
 
-    /// Waits until the last page and its document were fetched so many times.
+    /// Waits until the last page and its document were fetched `times` times.
     pub(super) async fn fetched_at_end(&self, times: u32) {
         let mut fetched = self.lock().fetched_at_end.subscribe();
         let _ = fetched.wait_for(|fetched| *fetched >= times).await;
@@ -212,7 +212,7 @@ mod tests {
         let seen = document.records.seq;
         run(&mut document, 3_600..3_700);
         assert_eq!(shown(&document), (10.0, 369, Some(10.0), 0));
-        // Who has the page of seconds fetches the other one, which goes on with tens of seconds.
+        // A viewer with the document of seconds fetches the next one, which has columns of ten seconds.
         assert_eq!(document.records.after(seen), Next::Reset);
         assert!(matches!(document.records.after(document.records.seq - 1), Next::Record(_)));
     }

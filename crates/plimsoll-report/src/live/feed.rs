@@ -1,4 +1,4 @@
-//! From the thread that runs to the thread that publishes: a queue with a bound, at which nobody waits.
+//! The bounded queue from the thread of the run to the thread that publishes. The run never waits for it.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -30,7 +30,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// When it happened, on CLOCK_MONOTONIC.
+    /// Returns the time of the event on CLOCK_MONOTONIC.
     pub(super) fn at(&self) -> Option<Nanos> {
         match self {
             Self::Event(_, at) => Some(*at),
@@ -85,12 +85,12 @@ impl Feed {
         self.send_first(Message::End(Box::new(summary.clone())));
     }
 
-    /// Nothing more will come; what is still to be said comes from there.
+    /// Ends the feed; the receiver yields the remaining notes.
     pub fn close(self) -> Receiver<String> {
         self.notes
     }
 
-    /// A line for whoever runs it: who is looking, what cannot be sent.
+    /// Returns the next note for the user: a new viewer, or metrics that cannot be sent.
     pub fn note(&self) -> Option<String> {
         self.notes.try_recv().ok()
     }
@@ -111,7 +111,7 @@ impl Feed {
 
     /// Sends what nothing else makes sense without. No load runs now, so the thread gets its CPU.
     fn send_first(&self, message: Message) {
-        // It only fails when nobody publishes any more.
+        // Sending fails only after the publishing thread has ended.
         let _ = self.messages.blocking_send(message);
     }
 }

@@ -55,7 +55,7 @@ impl Figures {
         }
     }
 
-    /// Nothing changes any more: the last families.
+    /// Records that the run has ended, and returns the last families.
     pub(super) fn finish(&mut self) -> Vec<Family> {
         self.is_over = true;
         if let Some(metrics) = &mut self.metrics {
@@ -83,7 +83,7 @@ impl Shared<Figures> {
         exposition(&figures.families())
     }
 
-    /// Waits until the last figures were read so many times.
+    /// Waits until the last figures were read `times` times.
     pub(super) async fn read_at_end(&self, times: u32) {
         let mut read = self.lock().read_at_end.subscribe();
         let _ = read.wait_for(|read| *read >= times).await;

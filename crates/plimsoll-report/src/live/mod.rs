@@ -1,6 +1,6 @@
-//! Published while a run goes on: the page with its stream, metrics for scrapers, and metrics that are sent.
+//! Publishing during a run: the live page with its stream, metrics for scrapers, and metrics that are pushed.
 //!
-//! All in one thread of its own, which owns what it publishes. The run hands over copies through a queue with
+//! One thread does all of it and owns all published data. The run hands over copies through a queue with
 //! a bound and never waits: a viewer, a scraper or a collector that is slow or gone costs the run nothing.
 
 use std::io;

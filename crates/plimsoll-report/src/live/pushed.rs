@@ -16,7 +16,7 @@ const EVERY: Nanos = Nanos::from_secs(10);
 pub(super) struct Pushes {
     collector: Collector,
     version: &'static str,
-    /// When counting began.
+    /// Start of the counters.
     clock: ClockPair,
     notes: SyncSender<String>,
     /// The last that was known, on CLOCK_MONOTONIC.
@@ -62,7 +62,7 @@ impl Pushes {
         async move { post(&collector, version, &families, span).await }
     }
 
-    /// Waits for what is under way. The first failure is told; a collector may come later.
+    /// Waits for the push in progress. Only the first failure is reported, since a collector may start later.
     async fn complete(&mut self) {
         let Some(push) = self.under_way.take() else { return };
         if let Ok(Err(error)) = push.await

@@ -1,6 +1,6 @@
 //! The changes of the document that viewers have not seen yet, numbered, for an hour at most.
 //!
-//! A viewer is a position in this list. One that is slow or gone for a while goes on where it was; one
+//! A viewer is a position in this list. One that is slow or away for a while continues where it was; one
 //! that has fallen out of the list fetches the document again. So no viewer costs memory, and none can
 //! delay the others or the run.
 
@@ -29,11 +29,11 @@ pub(super) struct Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Record(Record),
-    /// Nothing yet.
+    /// No change yet.
     Wait,
-    /// It is not known any more, or was never given.
+    /// The position is no longer in the list, or was never given.
     Reset,
-    /// Nothing more will come.
+    /// The run has ended, and all changes were sent.
     Over,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Records {
     pub(super) seq: u64,
     kept: VecDeque<(Nanos, Record)>,
     bytes: usize,
-    /// Nothing more will come.
+    /// Whether the run has ended.
     pub(super) is_over: bool,
 }
 

@@ -154,7 +154,7 @@ fn on_loopback_a_page_elsewhere_cannot_have_its_name_lead_to_the_figures() {
     }
     let (listener, address) = any_listener();
     let (_feed, _thread) = publish(Outlets { metrics: scraped_at(listener), ..outlets() });
-    // Whoever reaches this host may scrape it, by whichever name.
+    // Any client that reaches this host may scrape it, by any name.
     let answer = asked(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
@@ -291,7 +291,7 @@ fn a_collector_is_sent_metrics_every_ten_seconds_and_at_the_end() {
 #[test]
 fn a_thread_that_gets_no_cpu_delays_nobody() {
     let (feed, inbox) = feed();
-    // Nobody reads it.
+    // No viewer reads it.
     for at in 0..2_000 {
         feed.handle_event(&second(0), Nanos::from_secs(at));
     }
@@ -322,7 +322,7 @@ fn get(address: SocketAddr, path: &str, headers: &str) -> String {
     )
 }
 
-/// Whoever looks on.
+/// A viewer of the live page.
 struct Viewer(BufReader<TcpStream>);
 
 impl Viewer {
@@ -414,7 +414,7 @@ fn a_viewer_that_was_cut_off_has_no_gap() {
         assert_eq!(viewer.next("id"), names(9, 9).pop());
         assert_eq!(viewer.next("id"), None);
     }
-    // Whoever comes again is told not to, and the page becomes the report.
+    // A viewer that connects again is told to stop, and the page becomes the report.
     let over = get(address, "/events?after=9", "");
     assert!(over.starts_with("HTTP/1.1 204 "), "{over}");
     for _ in 0..3 {

@@ -39,7 +39,8 @@ const LAST_EVENT_ID: &str = "last-event-id";
 #[derive(Clone, Debug)]
 pub(super) struct Viewers {
     document: Shared<Document>,
-    /// Tells this program from another one at the same address: begins the name of each change.
+    /// Identifies this process, so that a later one at the same address is not taken for it. The name of each change
+    /// begins with it.
     program: u64,
     slots: Arc<Semaphore>,
 }
@@ -66,7 +67,7 @@ impl Viewers {
         admitting(access, protected(routes))
     }
 
-    /// The number after which a viewer goes on. That of another program is none of ours.
+    /// Returns the number of the change after which a viewer continues; a name from another process does not count.
     fn position(&self, headers: &HeaderMap, query: Option<&str>) -> u64 {
         let number = |text: &str| text.parse().unwrap_or(u64::MAX);
         if let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {

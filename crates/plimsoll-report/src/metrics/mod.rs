@@ -1,5 +1,5 @@
-//! Metrics while a run goes on: counters, gauges and histograms under names that do not change, as text for
-//! Prometheus, as lines of StatsD and as OTLP.
+//! Metrics during a run: counters, gauges and histograms with stable names, as text for Prometheus, lines of StatsD
+//! and OTLP.
 //!
 //! Counters only grow while the program runs; rates are made by the query. Units are seconds and bytes. The
 //! exact histograms are in the archive: those here have the edges 1, 2 and 5 of each decade and the deadline.

@@ -40,12 +40,12 @@ pub struct Collector {
 /// Why a URL names no collector.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum CollectorError {
-    /// It is encrypted.
+    /// The URL is https, and only plain HTTP is supported.
     #[error(
         "OTLP is sent over plain HTTP only; name a collector on this host or network, such as http://127.0.0.1:4318"
     )]
     Tls,
-    /// Nothing else would be found there.
+    /// The text is no URL of a collector.
     #[error("write it like http://127.0.0.1:4318")]
     NoUrl,
 }
@@ -76,7 +76,7 @@ impl fmt::Display for Collector {
     }
 }
 
-/// When the counters began and when they were read, nanoseconds since 1970.
+/// The times at which the counters began and were read, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) begun: u64,

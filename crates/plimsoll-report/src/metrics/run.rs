@@ -39,7 +39,7 @@ impl RunMetrics {
         Self { names, deadline, is_finished: false }
     }
 
-    /// Nothing more will come.
+    /// Records that the run has ended.
     pub(crate) fn finish(&mut self) {
         self.is_finished = true;
     }
@@ -70,11 +70,7 @@ impl RunMetrics {
         let bounds = bounds.into_iter();
         let bounds = bounds.filter_map(|(end, rate)| Some((label("bound", end), rate?.get())));
         vec![
-            gauge(
-                "run_info",
-                "1, with what tells this run from others",
-                [(self.names.clone(), 1.0)],
-            ),
+            gauge("run_info", "1, with labels that identify this run", [(self.names.clone(), 1.0)]),
             gauge(
                 "run_finished",
                 "1 once the run has ended and nothing changes any more",

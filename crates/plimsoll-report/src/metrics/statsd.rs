@@ -86,7 +86,7 @@ impl Statsd {
         }
     }
 
-    /// A counter that stands still is not sent.
+    /// Adds `count` to a counter, unless it is 0.
     fn count(&self, name: &str, count: u64) {
         if count > 0 {
             let _ = self.0.count(name, count);

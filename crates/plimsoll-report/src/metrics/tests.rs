@@ -49,7 +49,7 @@ fn metrics() -> RunMetrics {
     RunMetrics::new(&fixtures::manifest(true), Some(DEADLINE))
 }
 
-/// The families of a run that goes on.
+/// Returns the families of a run in progress.
 fn families() -> Vec<Family> {
     metrics().families(&run())
 }

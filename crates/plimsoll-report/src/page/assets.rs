@@ -18,7 +18,7 @@ pub(super) const LIBRARIES: [&str; 2] = [
     include_str!("../../assets/vendor/plot/plot.umd.min.js"),
 ];
 
-/// Their licences, which go where they go.
+/// Licences of the embedded libraries.
 pub(super) const LICENCES: [(&str, &str); 2] = [
     ("d3 7.9.2", include_str!("../../assets/vendor/d3/LICENSE")),
     ("Observable Plot 0.6.17", include_str!("../../assets/vendor/plot/LICENSE")),
@@ -53,9 +53,9 @@ pub(super) fn program() -> String {
 /// The place of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In a file: it speaks to nobody.
+    /// A page in a file: it connects to no server.
     File,
-    /// Served while its run goes on: it asks for the run's document and its events.
+    /// A page that is served during its run: it fetches the run's document and its events.
     Live,
 }
 

@@ -397,7 +397,7 @@ pub(super) fn title(figure: &Figure, summary: Option<&Summary>) -> String {
     .unwrap_or_else(|| figure.subject.to_owned())
 }
 
-/// The tables of all figures, for the page's program: what a column is called and where it stands.
+/// Returns the tables of all figures for the page's script: heading and path of each column.
 pub(super) fn tables<'a>(figures: impl Iterator<Item = &'a Figure>) -> Value {
     let rows = figures.filter_map(|figure| Some((figure.chart, figure.rows?)));
     let map = rows.map(|(chart, rows)| (chart.to_owned(), serde_json::json!(rows)));

@@ -34,7 +34,7 @@ pub fn render(view: &View) -> String {
     document(Place::File, &title(view), &body, &data)
 }
 
-/// The page of a run that goes on: as it is now, without its data, which the page fetches.
+/// Renders the page of a run in progress. It holds no data: the page fetches them.
 pub fn render_live(view: &View) -> String {
     let body = report(view, &json(view));
     document(Place::Live, &title(view), &body, &columns(view))

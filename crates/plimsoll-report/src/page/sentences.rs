@@ -26,7 +26,7 @@ pub(super) fn course(find: &FindSummary) -> String {
     };
     let drift = match find.found.drift_per_min {
         None => String::new(),
-        Some(0.0) => "; no drift of the capacity was seen".to_owned(),
+        Some(0.0) => "; no drift of the capacity was observed".to_owned(),
         Some(drift) => {
             let word = if drift < 0.0 { "fell" } else { "rose" };
             whole(&format!("; the capacity {word} {:.1} % a minute", drift.abs() * 100.0))

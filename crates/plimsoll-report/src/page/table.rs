@@ -15,7 +15,7 @@ use crate::terminal::layout::{bytes, ms, per_s, trimmed};
 /// The most rows of the table behind a chart over time; the download has all.
 const ROWS_MAX: usize = 60;
 
-/// Which of several values stands for them where a table is too long.
+/// The rule that selects one of several values if a table is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thin {
     /// The last: of times and names.
@@ -102,7 +102,7 @@ pub(super) struct Rows {
 }
 
 /// Declares [`Rows`]: the source, then for each column its heading, its unit, its path and, unless it is the last, the
-/// value that stands for several.
+/// rule that selects one of several values.
 macro_rules! rows {
     ($source:literal: $($heading:literal $unit:ident $path:literal $($thin:ident)?),+) => {
         $crate::page::table::Rows {
@@ -211,7 +211,7 @@ impl<'a> Table<'a> {
         Self { headings, rows: found, every: 1 }
     }
 
-    /// At most [`ROWS_MAX`] rows: each stands for several, by the rule of its column.
+    /// Reduces the table to at most [`ROWS_MAX`] rows: each cell is selected from several by the rule of its column.
     pub(super) fn thinned(mut self) -> Self {
         self.every = self.rows.len().div_ceil(ROWS_MAX).max(1);
         if self.every > 1 {
@@ -290,7 +290,7 @@ const fn class(unit: Unit) -> &'static str {
     if unit.is_words() { "words" } else { "n" }
 }
 
-/// The one of some cells that stands for them.
+/// Selects one of several cells by a rule.
 fn thinned<'a>(cells: impl Iterator<Item = Cell<'a>>, thin: Thin) -> Cell<'a> {
     let better = |a: Cell<'a>, b: Cell<'a>| match (a.number(), b.number()) {
         (Some(x), Some(y)) if thin == Thin::Most && x >= y => a,

@@ -33,8 +33,8 @@ impl Holding {
         self.memory = memory;
     }
 
-    /// `ramp to 10,000: 3,412 held, 1,998/s, 0 failed, 4 s left, 9.31 kB per connection`, of a load so far that opened
-    /// so many connections in its last second.
+    /// Returns the line of a step: `ramp to 10,000: 3,412 held, 1,998/s, 0 failed, 4 s left, 9.31 kB per connection`,
+    /// of a load so far that opened `opened` connections in its last second.
     pub(super) fn line(&self, load: &Tally, opened: u64, elapsed: Nanos) -> String {
         let counts = &load.connections;
         let held = grouped(counts.held_end);

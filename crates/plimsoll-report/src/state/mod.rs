@@ -40,7 +40,7 @@ pub(crate) struct RunState {
     pub(crate) block: Option<BlockStart>,
     /// Length of the load.
     pub(crate) planned: Option<Nanos>,
-    /// When the load started; `None` between two trials.
+    /// Start of the load; `None` between two trials.
     pub(crate) started_at: Option<Nanos>,
     /// The most operations that may still be answered, after sending has ended.
     pub(crate) draining: Option<u64>,
@@ -150,7 +150,7 @@ impl RunState {
     pub(crate) fn handle_trial(&mut self, record: &TrialRecord) {
         self.bounds.add(record);
         *self.judged.entry(record.judgement.verdict.name()).or_default() += 1;
-        // The load of a hold goes on.
+        // The load of a hold continues.
         self.started_at = self.started_at.filter(|_| self.holding.is_some());
     }
 

@@ -12,7 +12,7 @@ use super::layout::{Entry, Page, Style, Tone, bars, clean, counted, ms, span};
 use super::{facts, hold, rfc9411, search, sizing};
 use crate::digest::{Digest, Role, Warning};
 
-/// Lines of a terminal that nobody has enlarged.
+/// Lines of a terminal of the default size.
 const LINES_MAX: usize = 24;
 const COLUMNS: u16 = 80;
 /// Warnings that are shown, the gravest first.

@@ -106,7 +106,7 @@ fn resource(resource: &Resource) -> String {
 #[derive(Clone, Copy)]
 struct Search {
     axis: Axis,
-    /// It ended with an interval.
+    /// Whether the search ended with an interval.
     has_tip: bool,
 }
 

@@ -110,7 +110,7 @@ fn others(page: &mut Page, compare: &CompareSummary) {
 /// A value in its unit, short enough for a column.
 fn figure(metric: Metric, value: f64) -> String {
     match metric {
-        // The unit of a rate stands above; `/s` keeps it from being read as a count.
+        // The unit of a rate is in the heading; `/s` keeps it from being read as a count.
         Metric::Goodput | Metric::Throughput => per_s(value),
         Metric::P50 | Metric::P99 => format!("{} ms", ms(Some(value))),
         Metric::ServerCpu | Metric::ClientCpu => format!("{value:.2} us"),

@@ -206,7 +206,7 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
 /// The smallest change of the CPU time of an answer that explains a size.
 const COST_MIN: f64 = 0.03;
 
-/// Why the size differs from the predicted one, as far as the CPU time of an answer tells.
+/// Explains why the size differs from the predicted one, as far as the CPU time of an answer shows it.
 fn size(confirmation: &Confirmation) -> String {
     let moved = |ratio: f64| ratio.ln().abs();
     let shift = confirmation.shift.map_or(0.0, |shift| moved(shift.ratio));

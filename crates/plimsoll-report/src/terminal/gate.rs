@@ -18,7 +18,7 @@ use crate::unsettled::reason;
 /// One gate and what became of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateLine {
-    /// As it is spelled: `safe<-5%`.
+    /// The gate as `--gate` spells it: `safe<-5%`.
     pub gate: String,
     /// End of the gate; `None` if the runs cannot be compared by it.
     pub result: Option<GateResult>,

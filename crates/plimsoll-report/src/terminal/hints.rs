@@ -106,7 +106,7 @@ mod tests {
     fn the_generator_is_blamed_only_for_its_own_checks() {
         assert_eq!(obstacle("send-lag, peer-counters"), "the generator was the limit");
         assert_eq!(obstacle("peer-counters").find("generator"), None);
-        // Other programs on this host, and faults that are nobody's.
+        // Checks of other programs on this host, of the path and of no single program.
         for why in ["host-cpu", "generator-network", "path-loss", "littles-law", "pool"] {
             assert_eq!(obstacle(why).find("generator"), None, "{why}");
         }

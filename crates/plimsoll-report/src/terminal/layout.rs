@@ -30,7 +30,7 @@ pub struct Style {
     pub color: bool,
     /// Columns of the terminal. Tables need 80; running text uses 60 to 100.
     pub width: u16,
-    /// It goes to the log of a job of continuous integration.
+    /// The log of a CI job, if the report is written to one.
     pub log: Option<JobLog>,
     /// The whole report, and not what fits on one screen.
     pub details: bool,
@@ -47,7 +47,7 @@ impl Default for Style {
 pub(crate) enum Tone {
     /// A heading.
     Strong,
-    /// As wished.
+    /// A good result.
     Good,
     /// Worth a look.
     Warn,
@@ -282,7 +282,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// At most `most` of the lines, none wider than `width` if any is cut; `…` stands for the rest.
+/// Returns at most `most` of the lines; if lines are left out, `…` marks the place, and no line is wider than `width`.
 fn cut(mut lines: Vec<String>, width: usize, most: usize) -> Vec<String> {
     if most == usize::MAX {
         return lines;

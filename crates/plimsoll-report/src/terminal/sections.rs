@@ -452,7 +452,7 @@ pub(crate) fn settings(page: &mut Page, summary: &Summary) {
 
 /// The checks that did not pass, each with what it saw.
 pub(crate) fn checks(page: &mut Page, reasons: &[Check]) {
-    // What our timers ended stands among the errors already, with what to do.
+    // Operations that our timers ended are listed among the errors, with advice.
     let told = |check: &Check| check.level == Level::Warn && check.id == CheckId::OwnTimers;
     let notable: Vec<_> =
         reasons.iter().filter(|check| check.level != Level::Pass && !told(check)).collect();

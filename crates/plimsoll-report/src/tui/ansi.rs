@@ -79,7 +79,7 @@ impl<W: Write> Backend for Ansi<W> {
         Ok(())
     }
 
-    /// Nobody moves it but this.
+    /// Returns the origin: nothing but this backend moves the cursor.
     fn get_cursor_position(&mut self) -> io::Result<Position> {
         Ok(Position::ORIGIN)
     }

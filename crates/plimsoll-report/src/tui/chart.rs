@@ -146,7 +146,7 @@ pub(super) fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Re
         .unwrap_or_default();
     let of = |verdict| -> Vec<(f64, f64)> {
         let trials = state.trials.iter().filter(|trial| trial.verdict == verdict);
-        // Without any answer it stands at the top.
+        // A trial without answers is drawn at the top.
         trials.map(|trial| (trial.per_s, trial.p99_ms.map_or(top, |p99| scale.at(p99)))).collect()
     };
     let verdicts = [Verdict::Invalid, Verdict::Bad, Verdict::Good];

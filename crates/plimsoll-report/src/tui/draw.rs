@@ -26,7 +26,7 @@ use super::watched::{count, percent, size};
 use crate::state::{Host, HostRow, Second};
 use crate::terminal::layout::{bars, clean, ms, wrap};
 
-/// From so many columns last second and whole load stand side by side.
+/// Columns from which the last second and the whole load are shown side by side.
 const WIDE_TABLE_FROM: u16 = 76;
 /// Rows from which on every kind of latency is in the table, even if they agree.
 const WHOLE_TABLE_FROM: u16 = 24;
@@ -73,7 +73,7 @@ impl Scene for State {
     }
 }
 
-/// Those that this run has, the first one first.
+/// Returns the panels that this run has, in their order.
 fn panels(state: &State) -> Vec<Panel> {
     let mut panels = vec![Panel::Latency, Panel::Errors, Panel::Hosts, Panel::Notes];
     if state.run.block.is_some() {

@@ -27,7 +27,7 @@ use crate::watch::{Cpu, limit_amount, limit_tone};
 const PANEL_ROWS_MIN: u16 = 11;
 /// Rows of a graph; the CPUs get what is left.
 const GRAPH_ROWS: [u16; 2] = [2, 6];
-/// Columns of what stands beside a graph.
+/// Columns of the text beside a graph.
 const TEXT_COLUMNS: u16 = 36;
 /// Columns of the bar of a limit.
 const BAR_COLUMNS: usize = 10;
@@ -149,7 +149,7 @@ const PACKETS: &[Figure] = &[|point| point.row.packets_in, |point| point.row.pac
 const BYTES: &[Figure] = &[|point| point.row.bytes_in, |point| point.row.bytes_out];
 const MEMORY: &[Figure] = &[|point| point.row.figures.memory_bytes];
 
-/// A graph, and what stands beside it, the most important line first.
+/// A graph and the text beside it, the most important line first.
 struct Graph {
     lines: Vec<Line<'static>>,
     /// One or two, each in a graph of its own.

@@ -1,6 +1,6 @@
-//! The screen of a command that goes on: what is known of it, how it is drawn, and what its keys do.
+//! The screen of a running command: its state, its drawing and its keys.
 //!
-//! Pure: events, readings and keys come in, a frame is drawn. When it is drawn, and where to, is for the caller.
+//! Pure: it handles events, readings and keys, and draws a frame. The caller decides when and where it is drawn.
 
 mod ansi;
 mod chart;

@@ -13,7 +13,7 @@ use crate::terminal::layout::clean;
 /// Smaller terminals get the first lines only.
 const COLUMNS_MIN: u16 = 60;
 const ROWS_MIN: u16 = 15;
-/// From so many columns two panels stand side by side.
+/// Columns from which two panels are side by side.
 const TWO_PANELS_FROM: u16 = 110;
 
 /// The state of a command that can be drawn again and again.

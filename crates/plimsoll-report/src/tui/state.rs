@@ -38,13 +38,13 @@ pub struct Head {
     pub command: String,
     /// Target in reports.
     pub target: String,
-    /// As `--slo` spells it.
+    /// The SLO as `--slo` spells it.
     pub slo: Option<String>,
     /// An answer after this is late.
     pub deadline: Option<Nanos>,
     /// The most time that it takes, where there is a limit.
     pub budget: Option<Budget>,
-    /// Address of the run's page while it goes on, with its token.
+    /// URL of the live page of the run, with its token.
     pub page: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub struct State {
     pub(super) trials: VecDeque<TrialMark>,
     /// Duration of all trials.
     pub(super) tried: Nanos,
-    /// When the first load began.
+    /// Start of the first load.
     pub(super) first_load: Option<Nanos>,
     /// Lines of trials, levels and rounds, the oldest first.
     pub(super) lines: VecDeque<String>,

@@ -110,7 +110,7 @@ fn drawn_scene(scene: &impl Scene, look: &Look, columns: u16, rows: u16) -> Stri
     terminal.backend().to_string()
 }
 
-/// A host that is watched for so many seconds.
+/// Returns a host that was watched for `seconds`.
 fn watched(seconds: u64) -> Watched {
     let mut watched = Watched::new("proxy1", at(1), None);
     for second in 0..=seconds {

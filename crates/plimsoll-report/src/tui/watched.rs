@@ -130,7 +130,7 @@ impl Now {
         limits.find(|limit| panel_of(limit.id.kind) == Some(panel))
     }
 
-    /// Those limits that are nearly reached.
+    /// Returns the limits that are nearly reached.
     pub(super) fn near_limits(&self) -> impl Iterator<Item = &str> {
         let is_near = |limit: &LimitUse| matches!(limit_tone(limit), Tone::Warn | Tone::Bad);
         let near = self.limits.iter().filter(move |(limit, _)| is_near(limit));

@@ -26,7 +26,7 @@ use super::spectrum::Spectrum;
 use super::{Badge, Happened, Head, Level, Patch, SCHEMA, TrialRow, View};
 use crate::state::{RunState, Said};
 
-/// Columns of a document; of a longer run that goes on, the newest are shown.
+/// Columns of a document; of a longer run in progress the newest are shown.
 const COLUMNS_MAX: usize = 3_600;
 
 /// Makes a [`View`] of the events and readings of a run, in the order in which they happened.
@@ -51,7 +51,7 @@ pub struct ViewBuilder {
     heats: VecDeque<HeatColumn>,
     /// The oldest columns go from now on.
     pub(crate) is_full: bool,
-    /// When the first second of each trial began.
+    /// Start of the first second of each trial.
     begins: BTreeMap<u32, f64>,
     records: Vec<TrialRecord>,
     hosts: BTreeMap<String, Host>,

@@ -19,7 +19,7 @@ const DECADES_MIN: usize = 3;
 pub struct Heat {
     /// The limits of the rows, milliseconds, ascending; one more than there are rows.
     pub rows: Vec<f64>,
-    /// Seconds that a column stands for.
+    /// Seconds of one column.
     pub column_s: f64,
     /// Each column: row, operations, row, operations, …
     pub corrected: Vec<Cells>,
@@ -38,7 +38,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Rows of a run that goes on, whose longest latency is not known: 0.1 ms to 10 s.
+    /// Rows of a run in progress, whose longest latency is not known: 0.1 ms to 10 s.
     pub(super) const LIVE: Self = Self { first: 2 * ROWS_PER_DECADE, count: 5 * ROWS_PER_DECADE };
 
     /// The decades in which `columns` have operations.

@@ -40,7 +40,7 @@ const TROUBLE: [Metric; 16] = [
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "docs/reference/json.md describes the fields")]
 pub struct HostPoint {
-    /// When it was read, seconds since the run's first second.
+    /// Time of the reading, in seconds since the run's first second.
     pub t: f64,
     pub established: Option<f64>,
     pub packets_in: Option<f64>,

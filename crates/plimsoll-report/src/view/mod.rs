@@ -1,6 +1,6 @@
 //! The view of a run, as one document: `plimsoll.view/1`, which the report page draws.
 //!
-//! Made in one pass over the events and readings of a run, so that a page of a run that goes on and the
+//! The document is made in one pass over the events and readings of a run, so that the live page of a run and the
 //! page of its archive are made by the same code. Percentiles come from merged histograms, numbers have four
 //! significant digits, and `null` is what was not measured.
 
@@ -54,7 +54,7 @@ pub struct View {
     pub summary: Option<Summary>,
     /// The run in a word.
     pub badge: Badge,
-    /// Seconds that a column of [`Self::seconds`] and [`Self::heat`] stands for.
+    /// Seconds of one column of [`Self::seconds`] and [`Self::heat`].
     pub column_s: f64,
     /// A list for each field of [`Second`].
     pub seconds: Value,
@@ -119,7 +119,7 @@ pub struct Level {
     pub answered: Option<u64>,
 }
 
-/// A change of the document while a run goes on; a page applies each of them once, in their order.
+/// A change of the document during a run; a page applies each change once, in order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Patch {

@@ -65,7 +65,7 @@ pub struct Second {
     pub trial: Option<u32>,
     /// Operations that came due; `None` in a second in which fewer were to come due than in a whole one.
     pub offered: Option<f64>,
-    /// Those that were sent.
+    /// Operations that were sent.
     pub sent: Option<f64>,
     /// Good answers, late ones included.
     pub ok: Option<f64>,
@@ -173,7 +173,7 @@ impl Stretch {
         }
     }
 
-    /// Nothing came due in it, and nothing ended.
+    /// Reports whether no operation was due and none ended in this second.
     pub(super) fn is_empty(&self) -> bool {
         let tally = &self.tally;
         let ended = tally.ok + tally.errors_total() + tally.unsent + tally.lost();

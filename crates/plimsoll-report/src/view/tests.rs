@@ -57,7 +57,7 @@ fn reading(second: u64) -> Reading {
     reading
 }
 
-/// The document of what a run that goes on was told, and the one of its archive.
+/// Returns the document that the events of a live run make, and the one of its archive.
 fn live_and_archived(dir: &Path, search: bool, events: &[Event], summary: &Summary) -> [View; 2] {
     let manifest = fixtures::manifest(search);
     let mut writer = ArchiveWriter::create(dir, &manifest).expect("a folder");

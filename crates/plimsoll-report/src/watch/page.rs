@@ -89,7 +89,7 @@ pub(crate) fn limit_amount(limit: &LimitUse, value: f64) -> String {
     }
 }
 
-/// When the limit is reached, should its use go on growing as in the last intervals.
+/// Describes when the limit is reached if its use continues to grow as in the last intervals.
 fn ends(limit: &LimitUse, history: &History) -> String {
     let left = history.slope().and_then(|(before, change)| {
         let mut earlier = limits(before);

@@ -19,7 +19,7 @@ const UNLIMITED: u64 = 1 << 60;
 pub enum Verdict {
     /// High enough.
     Ok,
-    /// It may be reached; no connection fails because of it.
+    /// The limit may be reached, but no connection fails because of it.
     Warn,
     /// Too low: connections would fail.
     Short,
@@ -43,14 +43,14 @@ pub enum Setting {
     Sysctl {
         /// `net.core.somaxconn`.
         name: String,
-        /// As it is written.
+        /// Value in the format of the setting.
         value: String,
     },
     /// A limit of a service, in the words of its unit.
     Service {
         /// `LimitNOFILE`.
         name: &'static str,
-        /// As it is written.
+        /// Value in the format of the setting.
         value: String,
     },
 }

@@ -55,7 +55,7 @@ pub struct Shape {
 /// Processes of one kind: clients, a proxy, backends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// As reports call it: `clients`.
+    /// Name in reports: `clients`.
     pub name: String,
     /// Sockets for each connection of the clients: 1 for clients and backends, 2 for a proxy.
     pub sockets: u64,
@@ -67,9 +67,9 @@ pub struct Part {
     pub process_bytes: u64,
     /// Threads of each process.
     pub threads: u64,
-    /// It accepts connections.
+    /// Whether the processes accept connections.
     pub listens: bool,
-    /// It keeps the capabilities of this process; a proxy that changes its user does not.
+    /// Whether the processes keep the capabilities of this process; a proxy that changes its user does not.
     pub is_privileged: bool,
     /// The processes are plimsoll's own, which another one of plimsoll starts and listens to.
     pub is_coordinated: bool,
@@ -78,7 +78,7 @@ pub struct Part {
 /// The number of processes that share a part's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processes {
-    /// As many as the descriptor limit of each process requires, but at least this many.
+    /// The number that the descriptor limit of each process requires, but at least this one.
     AtLeast(u64),
     /// This many.
     Exactly(u64),
@@ -90,7 +90,7 @@ pub enum Processes {
 /// Connections from this host to the next server; each needs a source port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// As reports call it: `clients`.
+    /// Name in reports: `clients`.
     pub name: String,
     /// Source addresses; `None` for as many of 127.0.0.0/8 as are needed.
     pub sources: Option<u64>,

@@ -33,7 +33,7 @@ pub static HAPROXY: Dialect = Dialect {
     log: "/dev/log",
     // Computed from the unit's LimitNOFILE of 524,288: two open files for each connection, and some besides.
     debian_connections: |_| 262_000,
-    // Strong quotes, in which nothing has a meaning; a quote stands outside of them.
+    // Within strong quotes no character is special; a quote itself is written outside of them.
     quote: |text| format!("'{}'", text.replace('\'', r"'\''")),
     write: configure,
 };

@@ -40,7 +40,7 @@ pub struct ProxyGoal {
     pub handshakes_per_cpu: u64,
     /// `HOST:PORT` of each server behind it.
     pub backends: Vec<String>,
-    /// Those of `backends` whose names DNS resolves.
+    /// The members of `backends` whose names DNS resolves.
     pub named_backends: Vec<String>,
     /// The program speaks HTTP/2; nginx may be built without.
     pub http2: bool,
@@ -74,7 +74,7 @@ const SESSION_LIFETIME_S: u64 = 300;
 const SESSIONS_MIN: u64 = 20_000;
 const SESSIONS_MAX: u64 = 5_000_000;
 
-/// A burst of connections that waits while nobody accepts: the kernel's own default limit.
+/// Length of an accept queue at least, for bursts of connections: the kernel's own default limit.
 const BACKLOG_MIN: u64 = 4_096;
 
 impl ProxyGoal {

@@ -22,11 +22,10 @@ pub struct Applied {
     pub is_revertible: bool,
 }
 
-/// Makes every change of `plan` below `root` (`/`), with a journal called `name` in `dir`. With
-/// `persist` they are kept over a reboot, and its limits are for processes that start later. A setting
-/// that is no longer what it was in the plan is left alone: somebody else may have raised it. One
-/// that cannot be written is noted, and the rest goes on; a journal that cannot be written ends everything
-/// before the next change.
+/// Makes every change of `plan` below `root` (`/`), with a journal called `name` in `dir`. With `persist` the changes
+/// outlive a reboot, and the limits of the plan apply to processes that start later. A setting that differs from its
+/// value in the plan is left alone: another program may have raised it. A setting that cannot be written is noted, and
+/// the others are still changed. A journal that cannot be written ends `apply` before the next change.
 pub fn apply(
     disk: &mut dyn Disk,
     root: &Path,

@@ -56,17 +56,17 @@ pub(super) enum Record {
     },
     /// Item `item` is about to be changed.
     Intend { item: usize, change: Item },
-    /// It was changed, and reads like this now.
+    /// The setting was changed, and has this value now.
     Done { item: usize, read_back: String },
-    /// It could not be changed.
+    /// The setting could not be changed.
     Failed { item: usize, error: String },
-    /// It is as it was before, or is left alone for good.
+    /// The setting has its former value, or is left alone for good.
     Reverted { item: usize },
-    /// Nothing is left to revert.
+    /// No change is left to revert.
     Closed,
 }
 
-/// Which host it is.
+/// The identity of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Machine {
     /// Name of the host, which can change.
@@ -107,7 +107,7 @@ pub(super) struct Entry {
     pub(super) change: Item,
     /// Value read after the change; `None` if it could not be read, or the process ended before.
     pub(super) read_back: Option<String>,
-    /// Nothing is to be reverted: it was never changed, or is reverted.
+    /// Whether the entry needs no reversal: the setting was never changed, or is reverted.
     pub(super) is_settled: bool,
 }
 

@@ -21,11 +21,11 @@ use crate::doctor::{Need, Needs, Setting, Verdict};
 /// The role of this host for the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It opens them.
+    /// The host opens connections.
     Client,
-    /// It accepts them and opens others.
+    /// The host accepts connections and opens others.
     Proxy,
-    /// It accepts them.
+    /// The host accepts connections.
     Backend,
 }
 

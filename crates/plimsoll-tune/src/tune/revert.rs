@@ -20,7 +20,7 @@ use super::{kept, normalised};
 pub enum Reversal {
     /// The old value is back.
     Restored,
-    /// It was there already.
+    /// The setting had the old value already.
     WasThere,
     /// The setting ended with the boot that it was made in, or the kernel no longer has it.
     Gone,
@@ -31,7 +31,7 @@ pub enum Reversal {
         /// Value before the apply.
         old: String,
     },
-    /// It could not be written.
+    /// The setting could not be written.
     Failed(String),
 }
 

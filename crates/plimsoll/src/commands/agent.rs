@@ -86,7 +86,7 @@ enum Coordinator {
     Parent,
     /// Another host's, for a user who may run programs here.
     Launcher,
-    /// Another host's, which this agent has connected to: whoever has its key. It gets load and nothing else.
+    /// A coordinator on another host, to which this agent has connected: any owner of its key. It may order load only.
     Joined,
 }
 
@@ -299,7 +299,7 @@ impl EngineExecutor {
     }
 }
 
-/// Starts the server and reports on it until nobody can ask any more.
+/// Starts the server and reports on it until the channel of requests is closed.
 fn run_sut(plan: SutPlan, parts: &Parts, asked: &Receiver<()>, events: &Sender<FromAgent>) {
     let mut sut = match SutHost::start(plan) {
         Ok(sut) => sut,

@@ -14,7 +14,7 @@ const SOURCES: &str = "--source names addresses of this host";
 pub(super) struct Isolation {
     /// The host of the clients; `None` where all is on loopback.
     pub(super) clients: Option<ClientHost>,
-    /// Why it is on loopback, where nobody asked for that.
+    /// The reason why the laboratory is on loopback, if the user did not ask for that.
     pub(super) note: Option<String>,
 }
 

@@ -117,7 +117,7 @@ fn coordinate(results: &Path, keep_for: Duration, mut command: Command) -> Resul
         thread::sleep(LOOK_AGAIN);
     }
     if !fetched.exists() {
-        // Nobody has come for it: the log is what remains.
+        // No client has fetched the results: only the log remains.
         let copied = input_file::open_regular(&results.join(STDOUT))
             .and_then(|mut text| io::copy(&mut text, &mut io::stdout()));
         drop(copied);

@@ -67,7 +67,7 @@ pub(super) fn run(of: &Repeated<'_>, search: &mut dyn FnMut(&Part) -> Result<End
         search: head,
         budget: None,
         always_archive: true,
-        // Each search is told for itself.
+        // Each search publishes for itself.
         publisher: Publisher::default(),
         interrupts: None,
     })?;

@@ -40,8 +40,8 @@ const SETTLE: Nanos = Nanos::from_secs(1);
 /// Wait at levels of this many connections and more.
 const SETTLE_LARGE: Nanos = Nanos::from_secs(3);
 const LARGE: u64 = 100_000;
-/// A sweep sends so many requests for each connection that a ramp opens in the same time: a
-/// request costs less than a fifth of a handshake.
+/// Requests that a sweep sends per connection that a ramp opens in the same time: a request costs less than a fifth of
+/// a handshake.
 const SWEEP_PER_RAMP: f64 = 5.0;
 /// Bounds of a sweep's pace, requests per second: below, small holds would be swept for minutes;
 /// above, a server on this host's CPUs would be measured under full load.

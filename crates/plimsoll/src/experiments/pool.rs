@@ -8,7 +8,7 @@ use plimsoll_model::{Nanos, Rate};
 const POOL_MAX: u64 = 4_096;
 /// Connections for each operation in flight in the mean.
 const ROOM: f64 = 2.0;
-/// The share of a load up to which the answers of others tell how many connections it needs. Close to
+/// The share of a load up to which the answers of other loads show how many connections it needs. Close to
 /// its tipping point a server answers in 0.3 ms in one trial and in 10 ms in the next: pools for one
 /// load were 120 and 1,206 connections then, and an answer cost HAProxy 17 and 27 us of CPU.
 const AWAY_FROM_TIP: f64 = 0.75;
@@ -29,30 +29,30 @@ pub(super) struct Pool {
     served: Vec<(Rate, Nanos)>,
     /// The load that the pool was too small for, and what it carried of it.
     short: Option<(Rate, Rate)>,
-    /// The user has set its size, ...
+    /// Whether the user has set the size.
     is_fixed: bool,
-    /// ... and was told that the server bounds what its connections carry.
+    /// Whether the user was informed that the server limits the operations of each connection.
     is_told: bool,
 }
 
 impl Pool {
-    /// One that begins with so many connections, each for so many operations at once, which stay if they
-    /// are `fixed`; the processes can open so many.
+    /// Creates a pool of `size` connections, each for `streams` operations at once. It does not grow if it is `fixed`;
+    /// the processes can open at most `fits` connections.
     pub(super) fn new(size: u64, streams: u32, fixed: bool, fits: u64) -> Self {
         let most = if fixed { size } else { POOL_MAX.min(fits).max(size) };
         let (served, short) = (Vec::new(), None);
         Self { least: size, most, streams, served, short, is_fixed: fixed, is_told: false }
     }
 
-    /// Connections for a load. They depend on loads well below it, so that trials of one load, and of
-    /// those close to it, have about as many and can be compared.
+    /// Returns the number of connections for a load. It depends on loads well below, so that trials of one load, and of
+    /// loads close to it, have similar numbers and can be compared.
     pub(super) fn for_load(&self, rate: Rate) -> u64 {
         let in_flight = rate.get() * self.server_time(rate).as_secs_f64();
         let needed = (in_flight * ROOM / f64::from(self.streams.max(1))).ceil() as u64;
         needed.clamp(self.least, self.most)
     }
 
-    /// The server's mean time at the highest load well below this one, or else at the lowest of all.
+    /// Returns the server's mean time at the highest load well below this one, or at the lowest load if there is none.
     fn server_time(&self, rate: Rate) -> Nanos {
         let by_rate = |a: &&(Rate, Nanos), b: &&(Rate, Nanos)| a.0.get().total_cmp(&b.0.get());
         let is_away = |load: &Rate| load.get() <= rate.get() * AWAY_FROM_TIP;

@@ -44,7 +44,7 @@ use crate::plan::search::{CauseTest, RateJob, SearchJob};
 use crate::preflight;
 use crate::session::{Experiment, ExperimentResult, Measurement, Observed, Session};
 
-/// Any machine makes so many operations; a search that stays below needs no reference run.
+/// Rate that any machine can generate: a search that stays below needs no reference run.
 const REFERENCE_FROM_PER_S: f64 = 1_000.0;
 
 /// The first connections of a trial have no ticket to offer: this little less than what was asked

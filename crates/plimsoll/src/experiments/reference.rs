@@ -34,7 +34,7 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Runs it. Without an answer the search goes on, and the check is left out.
+    /// Makes the reference run. Without a result the search continues, and the check is left out.
     pub(super) fn run(self, plan: &LoadPlan, session: &Session<'_>) -> Option<Rate> {
         if session.is_interrupted() {
             return None;

@@ -47,8 +47,8 @@ impl Remedies {
         }
     }
 
-    /// Before a load over so many connections: more processes where they need more files than those
-    /// there are may open.
+    /// Starts more processes before a load if its connections need more files than the present ones may open; returns a
+    /// note.
     pub(super) fn prepare(
         &self,
         connections: u64,
@@ -146,7 +146,7 @@ fn processes_for(connections: u64, now: u32, fewest: Option<u64>) -> u32 {
     needed.unwrap_or(0).max(now.saturating_mul(2)).min(most.max(1))
 }
 
-/// Addresses whose ports are enough for so many connections, those in TIME_WAIT among them.
+/// Returns the number of source addresses whose ports are enough for `connections`, including those in TIME_WAIT.
 fn sources_for(connections: f64, ports: u64) -> u64 {
     let needed = ROOM * connections / (ports.max(1) as f64 * TIME_WAIT_SHARE);
     (needed.ceil() as u64).clamp(2, SOURCES_MAX)

@@ -84,7 +84,7 @@ impl SizingExperiment {
         Ok(())
     }
 
-    /// As many rounds as fit, and longer blocks where there is time left.
+    /// Plans the number of rounds that fit, and longer blocks if there is time left.
     fn plan_rounds(&mut self, left: Nanos, between: Nanos) {
         let values = self.values.len() as f64;
         let shortest = values * (BLOCK_MIN + between).as_secs_f64();

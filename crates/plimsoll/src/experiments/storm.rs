@@ -167,7 +167,7 @@ impl Experiment for StormExperiment {
         let mut tally = driven.tally.clone();
         tally.merge_following(&tried.tally);
         if !driven.interrupted {
-            // Requests that were open when their connection was cut are nobody's failure.
+            // Requests that were open when the storm cut their connection are no failures.
             tally = without_cut(&tally);
         }
         let partial = driven.is_partial() || session.is_interrupted();

@@ -17,11 +17,11 @@ use plimsoll_report::time_text::rounded;
 
 use crate::plan::search::SearchJob;
 
-/// Which search of a run it is.
+/// The number of a search in its run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pass {
     First,
-    /// With one thing changed: its trials are not those of the report.
+    /// The search after a change; the report leaves its trials out.
     Again,
 }
 
@@ -127,7 +127,7 @@ mod tests {
             (Outcome::GeneratorLimited { why: why() }, Some(10.0), false, Verdict::Invalid),
             // Bounds that no valid trial confirmed are not an answer.
             (Outcome::Unconfirmed { why: why() }, Some(10.0), false, Verdict::Invalid),
-            // No interval is claimed, which the exit code tells from a limit of the generator.
+            // The exit code distinguishes a result without interval from a limit of the generator.
             (Outcome::Unstable { why: Unsettled::OneBound }, None, false, Verdict::Invalid),
             (Outcome::Bounds { why: Unsettled::OneBound }, Some(10.0), false, Verdict::Good),
             (Outcome::Undecided { why: Unsettled::OneBound }, None, false, Verdict::Invalid),

@@ -108,7 +108,7 @@ impl<'a> TypedCommand<'a> {
         matches!(self.name(), Some("load" | "find" | "lab" | "hold" | "compare"))
     }
 
-    /// Reports whether `word` stands right behind `flag`.
+    /// Reports whether `word` follows `flag` immediately.
     fn follows(&self, word: &str, flag: &str) -> bool {
         self.args.windows(2).any(|pair| pair[0] == flag && pair[1] == word)
     }
@@ -130,19 +130,19 @@ impl<'a> TypedCommand<'a> {
         })
     }
 
-    /// An experiment that stands behind flags.
+    /// Returns the name of an experiment that comes after flags.
     fn later_experiment(&self) -> Option<&'a str> {
         let words = self.args.iter().skip(2).filter_map(|word| word.to_str());
         words.into_iter().find_map(|word| Some(self.command?.find_subcommand(word)?.get_name()))
     }
 
-    /// The first URL, as it may be shown.
+    /// Returns the first URL without its secrets.
     fn url(&self) -> Option<String> {
         let words = self.args.iter().filter_map(|word| word.to_str());
         words.into_iter().find(|word| word.contains("://")).map(shown_url)
     }
 
-    /// The other experiments that have `flag`.
+    /// Returns the other experiments that have `flag`.
     fn siblings_with(&self, flag: &str) -> Option<String> {
         let command = self.command?;
         let is_flag = |arg: &clap::Arg| {

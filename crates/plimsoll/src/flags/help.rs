@@ -236,7 +236,7 @@ fn arranged(command: &Command, path: &str, core: Option<&[&str]>) -> Vec<Arg> {
     args
 }
 
-/// A flag whose whole text stands beside it.
+/// Shows the whole text of a flag beside it.
 fn in_full(arg: Arg) -> Arg {
     let Some(long) = arg.get_long_help().map(ToString::to_string) else { return arg };
     arg.help(in_one_line(&long))

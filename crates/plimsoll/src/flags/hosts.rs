@@ -91,7 +91,7 @@ pub(crate) struct LabHostFlags {
 }
 
 impl LabHostFlags {
-    /// Those of the clients, as of any load.
+    /// Returns the flags of the clients in the form that other loads use.
     pub(crate) fn of_clients(&self) -> LoadHostFlags {
         LoadHostFlags {
             hosts: self.clients.clone(),

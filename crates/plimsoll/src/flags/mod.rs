@@ -148,10 +148,10 @@ pub(crate) enum Command {
     Agent(AgentFlags),
 }
 
-/// The command line that a run file stands for, if this process was given one.
+/// The command line that the run file of this process contains, if it was given one.
 static OF_RUN_FILE: OnceLock<Vec<OsString>> = OnceLock::new();
 
-/// The arguments of this process, or those that its run file stands for.
+/// Returns the arguments of this process, or the ones from its run file.
 pub(crate) fn own_args() -> Vec<OsString> {
     OF_RUN_FILE.get().cloned().unwrap_or_else(|| std::env::args_os().collect())
 }
@@ -172,7 +172,7 @@ pub(crate) fn parse() -> Result<Command> {
     })
 }
 
-/// Reads a command line that stands inside an argument of another.
+/// Parses a command line that is an argument of another one.
 pub(crate) fn parse_line(words: &[String]) -> Result<Command> {
     let args = std::iter::once("plimsoll").chain(words.iter().map(String::as_str));
     parse_from(args.map(OsString::from), None, false)

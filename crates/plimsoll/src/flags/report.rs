@@ -133,7 +133,7 @@ fn span(text: &str) -> Result<Span, ParseError> {
 /// A file to be written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WantedFile<'a> {
-    /// As typed: `--json`.
+    /// The flag as typed: `--json`.
     pub(crate) flag: &'static str,
     pub(crate) place: &'a OutputFile,
     pub(crate) format: FileFormat,

@@ -58,7 +58,7 @@ pub(crate) struct RunFlags {
 }
 
 impl RunFlags {
-    /// The command line that the file stands for, program name first.
+    /// Returns the command line that the file contains, program name first.
     pub(super) fn line(&self) -> Result<Line> {
         let file = match self.file.is_dir() {
             true => self.file.join(MANIFEST),
@@ -77,7 +77,7 @@ impl RunFlags {
     }
 }
 
-/// A command line that a file stands for.
+/// A command line from a run file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Line {
     /// Words of the command line, program name first.

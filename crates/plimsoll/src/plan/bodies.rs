@@ -27,7 +27,7 @@ const IN_PLAN_BYTES_MAX: usize = 8 << 20;
 #[derive(Default)]
 pub(super) struct Bodies {
     large: BodyWriter,
-    /// Those of files, which several targets may name.
+    /// Bodies from files, which several targets may name.
     files: HashMap<PathBuf, Body>,
 }
 

@@ -1,6 +1,6 @@
 //! A command that runs elsewhere, with its files: they are read here, and its words name their copies.
 //!
-//! [`order`] walks the words of a command. The types of clap's arguments tell it which flags name files; `carry`
+//! [`order`] walks the words of a command. The types of clap's arguments show which flags name files; `carry`
 //! reads such a file, adds its content to the [`Order`] and replaces the word by the path of the copy. Files that
 //! `--targets` and `--script` name inside are added as well and must be below their folder, without `..`. The
 //! [`Order`] checks the total size at the end. Start with [`order`].

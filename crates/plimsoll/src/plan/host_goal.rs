@@ -58,7 +58,7 @@ fn shape(flags: &GoalFlags) -> Shape {
         connections: flags.connections,
         parts,
         hops,
-        // An acceptor that pauses for a second finds so many waiting.
+        // The number of connections that wait after an acceptor has paused for a second.
         opening_max: opened_per_s,
         opened_per_s,
         closes_by_reset: false,

@@ -71,7 +71,7 @@ fn check_path(path: Option<&String>) -> Result<()> {
     Ok(())
 }
 
-/// Which flag names other hosts.
+/// Returns the flag that names other hosts.
 fn flag(flags: &LoadHostFlags) -> Option<&'static str> {
     match (&flags.hosts, flags.slurm, flags.agents) {
         (Some(_), ..) => Some("--hosts"),

@@ -10,7 +10,7 @@ use crate::flags::values::HttpFlag;
 
 /// Requests at once on a connection without `--streams`.
 const STREAMS_DEFAULT: u32 = 10;
-/// Connections in the pool without `--connections`: so many carry what 100 of HTTP/1.1 do.
+/// Connections in the pool without `--connections`: they carry the load of 100 connections of HTTP/1.1.
 pub(super) const CONNECTIONS_DEFAULT: u64 = 10;
 
 /// Reports whether the flags ask for HTTP/2.

@@ -60,7 +60,7 @@ pub(crate) struct LoadJob {
     pub(crate) both_ends_here: bool,
     /// First of the addresses that clients have without naming them, as on loopback; `None` if there are none.
     pub(crate) free_sources: Option<Ipv4Addr>,
-    /// Events while it goes on.
+    /// Events during the load.
     pub(crate) events: EventFlags,
 }
 

@@ -1,4 +1,4 @@
-//! When operations are due: `--rate`, `--stages`, `--arrivals`, `--duration`, `--requests`.
+//! The times at which operations are due: `--rate`, `--stages`, `--arrivals`, `--duration`, `--requests`.
 
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::Pacing;

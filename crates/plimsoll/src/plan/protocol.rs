@@ -1,4 +1,4 @@
-//! Which flags and targets fit the protocol that the URL names.
+//! The check that flags and targets fit the protocol that the URL names.
 
 use plimsoll_model::target::{Messages, Protocol, Target, is_method, parse_header};
 use plimsoll_proto::websocket;

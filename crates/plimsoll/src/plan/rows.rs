@@ -22,7 +22,7 @@ const ROWS_PER_S_MAX: f64 = 1_000.0;
 const ROWS_SAMPLED_MAX: u64 = 2_000_000;
 /// Rows that are kept at all, 1 GB of memory until the load is over.
 pub(crate) const ROWS_MAX: u64 = 20_000_000;
-/// A closed loop has no rate before it runs: it is taken for one that makes so many operations per second.
+/// Operations per second that are assumed of a closed loop, which has no rate before it runs.
 const CLOSED_LOOP_PER_S: f64 = 50_000.0;
 /// Text of a row, roughly.
 const ROW_BYTES: u64 = 150;

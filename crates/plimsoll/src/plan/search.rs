@@ -90,7 +90,7 @@ pub(crate) struct RateJob {
     pub(crate) sources_fixed: bool,
     /// Test of the cause that is found, if there is one.
     pub(crate) cause_test: Option<CauseTest>,
-    /// The operations are deliveries: so many of each publish.
+    /// Deliveries per publish, if the operations are deliveries.
     pub(crate) deliveries: Option<u64>,
 }
 
@@ -256,8 +256,8 @@ fn search_in_range(
     Ok(job)
 }
 
-/// A search needs about so many times the operations that settle its rarest goal: trials above the
-/// tipping point tell nothing of it, and rests send none.
+/// Operations of a search over the operations that settle its rarest goal: trials above the tipping point do not count
+/// for it, and rests send none.
 const SETTLED_BY: f64 = 2.0;
 /// Goals that allow a larger share are settled by trials of the usual length.
 const USUAL_RATIO: f64 = 0.005;

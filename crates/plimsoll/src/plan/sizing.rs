@@ -106,7 +106,7 @@ pub(crate) struct SizingJob {
     pub(crate) publish: PublishJob,
 }
 
-/// The shortest budget for so many values.
+/// Returns the shortest budget for `values` values.
 pub(crate) fn budget_min(values: usize) -> Nanos {
     BEFORE + Nanos(BLOCK_MIN.0 * values as u64 * ROUNDS_NEEDED)
 }

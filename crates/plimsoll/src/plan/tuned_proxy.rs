@@ -101,7 +101,7 @@ fn handshakes_per_cpu(pem: &str) -> u64 {
     }
 }
 
-/// Those of `backends` whose names DNS resolves: no addresses, and no names of the hosts file.
+/// Returns the members of `backends` whose names DNS resolves: no addresses, and no names of the hosts file.
 fn named(backends: &[String], hosts: &str) -> Vec<String> {
     let is_in_file = |name: &str| {
         let lines = hosts.lines().map(|line| line.split('#').next().unwrap_or_default());

@@ -109,7 +109,7 @@ pub(crate) struct ExperimentResult {
     pub(crate) tally: Tally,
     /// Wall time of sending in it.
     pub(crate) window: Nanos,
-    /// It was cut short.
+    /// Whether the run was cut short.
     pub(crate) partial: bool,
     pub(crate) verdict: Verdict,
     pub(crate) reasons: Vec<Check>,

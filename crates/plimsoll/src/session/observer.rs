@@ -114,7 +114,7 @@ struct Halves {
 }
 
 impl Halves {
-    /// Those of a load that is to last `planned`; `None` when it is too short to have any.
+    /// Creates the halves of a load of the length `planned`; returns `None` if it is too short.
     fn of(planned: Nanos) -> Option<Self> {
         let whole = u32::try_from(planned.0 / 1_000_000_000).ok()?;
         let seconds = whole.checked_sub(WARM_UP_S)? / 2;

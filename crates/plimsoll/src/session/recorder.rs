@@ -1,8 +1,8 @@
-//! Reads the hosts of a run once a second, for its archive and for who looks on.
+//! The recorder, which reads the hosts of a run once per second for its archive and for displays.
 //!
-//! Each from a thread of its own, in the host's network namespace: what the coordinator waits for does not delay a
-//! reading, and a reading delays nobody. One costs less than 1 ms of CPU. Hosts of agents elsewhere are read by these,
-//! in the same way, and their readings come over the links.
+//! A thread in the network namespace of each host reads it, so that the coordinator and the readings never wait for
+//! each other. A reading costs less than 1 ms of CPU. Hosts of agents elsewhere are read by these, in the same way, and
+//! their readings come over the links.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,7 +139,7 @@ impl Recorders {
         thread::lock(&self.sink.writer).take();
     }
 
-    /// Readings that nobody took in time. Those in the archive are complete.
+    /// Returns the number of readings that displays did not take in time. The archive has all readings.
     pub(super) fn dropped(&self) -> u64 {
         self.sink.dropped.load(Ordering::Relaxed)
     }

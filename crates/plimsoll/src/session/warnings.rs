@@ -1,5 +1,5 @@
-//! Warnings of a load while it goes on. It is judged as a whole at its end; a person who watches can
-//! end it, and the other work of this host, before.
+//! Warnings during a load. The load is judged as a whole at its end; a user who watches it can end it, or other work of
+//! this host, before.
 
 use plimsoll_capacity::verdict::failed_in_second;
 use plimsoll_model::Nanos;

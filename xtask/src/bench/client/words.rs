@@ -50,7 +50,7 @@ pub(crate) fn prepare(tool: Tool, url: &str, folder: &Path) -> Result<()> {
     .with_context(|| folder.display().to_string())
 }
 
-/// As fast as it can over a fixed number of connections; `None` when the tool cannot do that.
+/// Returns the command line for a closed loop over a fixed number of connections; `None` if the tool has none.
 pub(crate) fn saturate(tool: Tool, url: &str, extent: Extent, load: Load) -> Option<String> {
     let Extent { connections: c, seconds: s } = extent;
     let is_kept = load.connection == Connection::Kept;
@@ -146,7 +146,7 @@ mod tests {
             let kept = words(Connection::Kept).unwrap();
             assert!(arguments(&kept).unwrap().iter().all(|word| !word.is_empty()), "{kept}");
             assert_ne!(words(Connection::PerRequest).as_ref(), Some(&kept));
-            // Nobody else's figure may pass for these.
+            // No other tool's figure may pass for these.
             let has_own = words(Connection::Resumed).is_some();
             assert_eq!(has_own, tool == Tool::Plimsoll);
         }

@@ -105,7 +105,7 @@ pub(super) fn run(
     command.args(["-qec", &typed, SHOWN]).current_dir(folder);
     command.env("SHELL", "/bin/sh").env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8");
     command.env_remove("CI").env_remove("NO_COLOR");
-    // Kept open: nobody types, and nobody hangs up.
+    // Standard input stays open and silent.
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let reader = live.map(Reader::start);
     let mut process = Guarded::start(&mut command)?;
@@ -131,7 +131,7 @@ pub(super) fn run(
     })
 }
 
-/// The p99 of the send lag in the middle one of the seconds in which so many connections were held, ms.
+/// Returns the p99 of the send lag, in ms, in the middle one of the seconds in which `held` connections were held.
 fn lag_while_held(tools: &Tools, folder: &Path, held: u32) -> Result<f64> {
     let mut command = Command::new(&tools.plimsoll);
     command.args(["report", ARCHIVE, "--ndjson", "-"]).current_dir(folder);

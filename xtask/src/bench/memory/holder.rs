@@ -24,8 +24,8 @@ const HOLD_S: u32 = 600;
 /// Longest wait for all connections, and for rest: 18,000 handshakes of 1 ms, three times.
 const SETTLE_WAIT: Duration = Duration::from_secs(60);
 const WINDOW: Duration = Duration::from_millis(500);
-/// A program that uses less of its CPU than this, in so many windows in a row, is idle. The
-/// clock ticks every 0.01 s.
+/// CPU time per window, in s, below which a program is idle after several such windows in a row. The clock ticks every
+/// 0.01 s.
 const REST_CPU_S: f64 = 0.025;
 const REST_WINDOWS: u32 = 2;
 /// Longest wait for the end of a client, and for its connections to be gone.

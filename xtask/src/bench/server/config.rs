@@ -54,7 +54,7 @@ pub(super) fn nginx(addresses: Addresses) -> String {
     )
 }
 
-/// As above. Without `no strict-limits` it would refuse to start, because it counts two
+/// Returns the configuration of HAProxy. Without `no strict-limits` it would refuse to start, because it counts two
 /// descriptors per connection, one for a server that is not there.
 pub(super) fn haproxy(addresses: Addresses) -> String {
     let Addresses { plain, tls, tickets } = addresses;

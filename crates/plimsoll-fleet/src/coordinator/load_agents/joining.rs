@@ -24,7 +24,7 @@ const STEP_WAIT: Duration = Duration::from_secs(60);
 /// Lead of the second with which a host begins, beside four round trips.
 const START_AHEAD: Nanos = Nanos::from_secs(1);
 const ROUND_TRIPS_AHEAD: u64 = 4;
-/// Why nobody joins any more.
+/// The reason to refuse hosts that join after the hold.
 const OVER: &str = "the hold is over";
 
 /// The host that is to join.
@@ -81,7 +81,8 @@ impl<'a> Joining<'a> {
         Self { newcomers, asked: Instant::now(), waiting: VecDeque::new(), next: None, joined: 0 }
     }
 
-    /// Asks who joins, where it is time; `known` are those who take part. An error says why nobody does.
+    /// Asks for new hosts if [`ASK_EVERY`] has passed; `known` are the hosts that take part. An error states why no
+    /// host can join.
     fn ask(&mut self, known: impl Iterator<Item = HostName>) -> Result<(), String> {
         if self.asked.elapsed() < ASK_EVERY {
             return Ok(());
@@ -236,7 +237,7 @@ impl LoadAgents {
         Ok(None)
     }
 
-    /// Tells it a second with which it begins.
+    /// Sends a newcomer the second of the load with which it starts.
     fn start_newcomer(&mut self, newcomer: &mut Newcomer, run: &LoadRun) -> Result<(), String> {
         let ahead = START_AHEAD + Nanos(self.agents.longest_round_trip().0 * ROUND_TRIPS_AHEAD);
         let (first, epoch_monotonic) =
@@ -271,9 +272,9 @@ impl Newcomer {
     }
 }
 
-/// The part of a host with so many threads that joins after `before` threads and `joined` other newcomers. What tells
-/// connections apart, such as client identifiers, continues behind all others, who have fewer than one number for each
-/// connection and two for each thread.
+/// Returns the part of a host with `threads` threads that joins after `before` threads and `joined` other newcomers.
+/// The numbers that distinguish connections, such as those in client identifiers, continue after the numbers of all
+/// others, which use less than one for each connection and two for each thread.
 fn part_of_newcomer(plan: &LoadPlan, before: u32, threads: u32, joined: u32) -> LoadPlan {
     let of = before + threads;
     let numbers = plan.connections.saturating_add(2 * u64::from(of));

@@ -30,8 +30,8 @@ impl LoadRun {
         Some(id)
     }
 
-    /// The ramp with which all have tried so many connections. Since others have joined, some may have more than
-    /// their share: those open none, and the others less.
+    /// Returns the ramp after which all agents together have tried `connections` connections. After others have joined,
+    /// some agents may have more than their share: they open none, and the others open fewer.
     fn fitted(&mut self, connections: u64) -> u64 {
         let has_joined = self.parts.iter().any(|part| part.first_second > 0);
         let all = |ramp| -> u64 {
@@ -68,7 +68,7 @@ impl LoadRun {
         self.resume_ramp();
     }
 
-    /// Goes on with the ramp in progress once everybody has stopped for those that join.
+    /// Continues the ramp in progress once all agents have paused for the agents that join.
     pub(super) fn resume_ramp(&mut self) {
         let Some(spread) = self.spread else { return };
         if !self.steering.waited_for(spread).is_empty() {

@@ -224,7 +224,7 @@ fn load(seed: u64) -> u32 {
     assert!(seconds.is_sorted_by(|a, b| a < b), "seed {seed}: {seconds:?}");
     let outcome = match run.into_outcome() {
         Ok(outcome) => outcome,
-        // A host that was told the instant too late four times.
+        // A host that got the instant too late four times.
         Err(FleetError::Lost { .. }) => return AGENTS as u32,
         Err(other) => panic!("seed {seed}: {other}"),
     };
@@ -294,7 +294,8 @@ fn frames_in_an_order_that_no_pipe_has_end_a_load_all_the_same() {
     (0..200).for_each(disordered_load);
 }
 
-/// A second of an agent with so many answers, whose latencies spread over three powers of ten, as on a busy host.
+/// Returns a second of an agent with `answers` answers, whose latencies spread over three powers of ten, as on a busy
+/// host.
 fn busy_second(second: u32, answers: u64, chance: &mut Chance) -> Interval {
     let mut tally = Tally { scheduled: answers, ok: answers, ..Tally::default() };
     for _ in 0..answers {

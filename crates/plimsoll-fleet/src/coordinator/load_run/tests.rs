@@ -82,7 +82,7 @@ fn armed(margin_ms: u64) -> FromAgent {
     FromAgent::Armed { margin: Nanos::from_millis(margin_ms) }
 }
 
-/// Two agents on other hosts that are ready, and the instant that they were told.
+/// Returns a run of two ready agents on other hosts, and the instant that they got.
 fn told() -> (LoadRun, Nanos) {
     let mut run = placed(&plan(), 2, StartOf::There);
     run.handle_round_trip(Nanos::from_millis(100));
@@ -555,7 +555,7 @@ fn a_ramp_goes_on_without_those_that_are_lost_while_a_host_joins() {
 }
 
 proptest! {
-    /// Whoever joins when: what is tried in all is what ramps asked for, never more.
+    /// Whichever agent joins at any time, all agents together try exactly the connections that ramps ask for.
     #[test]
     fn ramps_add_up_whoever_joins(
         steps in prop::collection::vec((1_u64..300, prop::option::of((1_u32..4, 0_u64..300))), 1..8),

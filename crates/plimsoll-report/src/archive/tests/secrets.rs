@@ -77,7 +77,7 @@ fn texts(value: &Value, at: &str, out: &mut Vec<String>) {
 }
 
 /// Returns the replacement for a text of a plan: the secret, in the form of its field. Hosts are what a report is
-/// about, and path segments are what tells its requests apart: they are shown, as `target/url.rs` says.
+/// about, and path segments identify its requests: they are shown, as `target/url.rs` says.
 fn in_form_of(place: &str, secret: &str) -> Option<Value> {
     if place.ends_with("/url/host") {
         None
@@ -114,7 +114,7 @@ fn contained(bytes: &[u8], secret: &str) -> Option<String> {
         String::from_utf8_lossy(bytes).chars().filter(|letter| !letter.is_whitespace()).collect();
     let encoded = (0..3).map(|offset| {
         let padded = [&vec![0; offset], secret.as_bytes()].concat();
-        // The first and last characters also depend on what stands before and behind.
+        // The first and last characters also depend on the neighbouring bytes.
         let encoded = STANDARD.encode(padded).trim_end_matches('=').to_owned();
         encoded[(offset * 8).div_ceil(6)..encoded.len() - 1].to_owned()
     });

@@ -8,7 +8,7 @@ use plimsoll_model::trial::Outcome;
 use crate::digest::search::{ending, interval, percent};
 use crate::terminal::layout::{Page, clean, counted, per_s, span};
 
-/// With so many searches the interval has the usual confidence.
+/// Number of searches from which the interval has the usual confidence.
 const SEARCHES_FOR_95: u32 = 6;
 
 /// Writes the report.

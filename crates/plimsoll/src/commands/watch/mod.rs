@@ -145,7 +145,7 @@ impl<'a> Watch<'a> {
         let archive = archive.transpose()?;
         let receiver = job.statsd_listen.map(Receiver::start).transpose()?;
         let began = now();
-        // Whatever fails has failed by now: the line that says so stands on the screen that the command was typed on.
+        // All that can fail has failed before: the message stays on the screen on which the command was typed.
         let mut shown = Shown::start(job, &host, began, interrupts);
         if let Some(receiver) = &receiver {
             shown.note(&format!("receiving StatsD on {}", receiver.address));
@@ -197,7 +197,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Writes a reading to every output; false when nobody reads standard output any more.
+    /// Writes a reading to every output; returns `false` once the reader of standard output has exited.
     fn show(&mut self, reading: Reading) -> Result<bool> {
         if let Some(archive) = &mut self.archive
             && let Err(error) = archive.push(&self.host, &reading)
@@ -239,7 +239,7 @@ impl<'a> Watch<'a> {
         Ok(true)
     }
 
-    /// An output cannot be written any more; the others go on.
+    /// Reports an output that can no longer be written; watching continues with the others.
     fn lose(&mut self, why: String) {
         self.shown.note(&format!("{why}; watching continues without it"));
         self.lost.get_or_insert(Stop::CannotRun(why));

@@ -140,8 +140,8 @@ impl CompareExperiment {
         blocks.rounds as u32
     }
 
-    /// Finds loads for the blocks: connections that saturate both, and a rate below what either
-    /// takes. What a block costs beside its loads is told in `equal_s` until the blocks are planned.
+    /// Finds loads for the blocks: connections that saturate both sides, and a rate that both sustain. Until the blocks
+    /// are planned, `equal_s` has the time of a block beside its loads.
     fn choose(&mut self, session: &Session<'_>) -> Result<BlockLoad, End> {
         let usual = self.turns.loads.iter().map(|load| load.plan.connections).max().unwrap_or(1);
         let most = self.connections_max.min(usual * CONNECTIONS_TIMES_MAX);

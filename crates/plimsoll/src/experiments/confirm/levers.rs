@@ -1,5 +1,5 @@
-//! Which lever an intervention is on the server under test, how far it is moved, and what that does to the
-//! capacity if the cause is the limit.
+//! The lever for each intervention on the server under test, its new value, and the predicted change of the capacity if
+//! the cause is the limit.
 
 use std::path::Path;
 

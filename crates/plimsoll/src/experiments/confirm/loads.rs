@@ -28,7 +28,7 @@ const LOW_OF_DEAR: f64 = LOW / 2.0;
 const ROUNDS: u32 = 3;
 /// Duration of each measurement.
 const SPAN: Nanos = Nanos::from_secs(4);
-/// Changes that are made, where so many are possible.
+/// Number of changes to make, at most.
 pub(super) const LOAD_CHANGES: usize = 2;
 /// Begin of the type of gRPC's messages, which state their own length.
 const GRPC: &str = "application/grpc";
@@ -129,7 +129,7 @@ impl Changes<'_> {
         Ok(planned(Intervention::BodySize, numbers, numbers.0 / numbers.1, plans))
     }
 
-    /// Sessions that are resumed, with so many connections that half of the work is theirs.
+    /// Plans resumed sessions, with so short connections that handshakes are half of the work.
     fn resumption(&mut self) -> Result<Option<PlannedChange>> {
         let Some(full) = self.full_handshakes()? else { return Ok(None) };
         let mut resumed = full.clone();
@@ -149,8 +149,8 @@ impl Changes<'_> {
         self.handshakes(Intervention::CertificateKey, rsa, ecdsa)
     }
 
-    /// The plan with full handshakes alone, so many that half of the work is theirs; `None` where it resumes sessions
-    /// or nothing can be measured.
+    /// Returns the plan with full handshakes only, which are half of the work; `None` if the plan resumes sessions or
+    /// their cost cannot be measured.
     fn full_handshakes(&mut self) -> Result<Option<LoadPlan>> {
         if self.plan.tls.resume_ratio > 0.0 {
             return Ok(None);
@@ -341,7 +341,7 @@ fn per_operation(plan: &LoadPlan) -> f64 {
     }
 }
 
-/// Requests on a connection where so many connections are wanted for each.
+/// Returns the requests on each connection for a number of connections per operation.
 fn requests_for(per_operation: f64) -> u64 {
     ((1.0 / per_operation).round() as u64).clamp(1, REQUESTS_MAX)
 }

@@ -30,7 +30,7 @@ struct World {
     takes: u64,
     /// Connections lost while the highest level is held.
     loses: u64,
-    /// Bytes available when so many are held.
+    /// Returns the available bytes for a number of held connections.
     available: fn(u64) -> u64,
     /// Whether an order is done at once, or never.
     is_stuck: bool,
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Lets the controller steer until it finishes; says its orders and what it told.
+    /// Lets the controller steer until it finishes; returns its orders and events.
     fn run(mut self, levels: &[u64], span: Nanos) -> (Vec<Steer>, Vec<Event>, u64, Staircase) {
         let settings = StaircaseSettings {
             levels: levels.to_vec(),

@@ -132,7 +132,7 @@ pub(crate) struct Side {
     pub(crate) connections_max: u64,
     /// Server that answers.
     pub(crate) server: SideServer,
-    /// Which CPUs are its own, in a laboratory.
+    /// CPUs of each part of a laboratory.
     pub(crate) placement: Option<Placement>,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct RemedySearches {
     pub(super) remedies: Vec<Remedied>,
     /// Counts of all these searches.
     pub(super) tally: Tally,
-    /// Their wall time of sending.
+    /// Wall time in which the operations were sent.
     pub(super) window: Nanos,
 }
 

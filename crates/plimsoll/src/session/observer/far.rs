@@ -22,14 +22,14 @@ impl FarReadings {
         *self = Self { span: Some((at, Nanos::MAX)), hosts: BTreeMap::new() };
     }
 
-    /// Nothing more is sent.
+    /// Records the end of sending.
     pub(crate) fn end(&mut self, at: Nanos) {
         if let Some((_, end)) = &mut self.span {
             *end = at.min(*end);
         }
     }
 
-    /// A host was read.
+    /// Adds a reading of a host.
     pub(crate) fn add(&mut self, host: &str, reading: &Reading) {
         let within = |(begin, end)| reading.begin >= begin && reading.end <= end;
         let makes_load = reading.processes(Role::Client).next().is_some();
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// A host of one CPU, with so much idle time and so many segments sent again at this second.
+    /// Returns a reading of a host of one CPU: its idle time and its retransmitted segments at this second.
     fn reading(second: u64, role: &str, idle: f64, again: f64) -> Reading {
         let at = Nanos::from_secs(second);
         let mut reading = Reading { begin: at, end: at, ..Reading::default() };

@@ -127,8 +127,8 @@ impl<'a> HostUse<'a> {
         Some(after.saturating_sub(before))
     }
 
-    /// Fraction of the time in which all tasks that were not idle waited for memory; 0 where the kernel
-    /// does not tell.
+    /// Returns the fraction of the time in which all tasks that were not idle waited for memory; 0 if the kernel does
+    /// not report it.
     pub(super) fn memory_stalled(&self) -> f64 {
         let labels = [(Label::Resource, "memory"), (Label::Kind, "full")];
         let stalled = self.cpu().grown(Metric::PressureSeconds, &labels).unwrap_or(0.0);
@@ -158,7 +158,7 @@ impl<'a> HostUse<'a> {
             });
             seen.link = loads.chain(seen.link).reduce(f64::max);
         }
-        // The queues of the CPUs are the kernel's, whoever reads them.
+        // The packet queues belong to the CPUs, so that every namespace reads the same counters.
         let (before, after) = (self.first.networks.first()?, self.last.networks.first()?);
         drops += Change::new(before, after).grown(Metric::SoftnetDropped, &[]).unwrap_or(0.0);
         seen.drops = drops as u64;

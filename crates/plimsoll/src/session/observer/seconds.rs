@@ -33,7 +33,7 @@ pub(super) struct Look {
 pub(super) struct View {
     /// Processes of the server.
     watched: Vec<u32>,
-    /// Those of its backends.
+    /// Processes of its backends.
     backends: Vec<u32>,
     yardstick: Totals,
     /// CPUs of the server and of the clients; none where they are elsewhere or not known.
