@@ -113,7 +113,7 @@ mod tests {
             keep_config: false,
             is_pinned: false,
         };
-        let refused = SutHost::start(plan).expect_err("nobody has it").to_string();
+        let refused = SutHost::start(plan).expect_err("no host has it").to_string();
         assert!(
             refused.contains(&format!("cannot listen at {listen}: Cannot assign")),
             "{refused}"

@@ -191,8 +191,8 @@ fn ascribe(peak: &Peak, path: &Path, known: &[KnownTimer]) -> Ascription {
         found = Ascription::new(
             Owner::Backend,
             Confidence::Possible,
-            "good answers: whoever makes them takes that long, or a server sends lost segments \
-             again, which is not seen from here",
+            "good answers: the server that makes them takes that long, or a server retransmits \
+             lost segments, which this host cannot observe",
         );
     }
     Ascription { name: constants::label(peak.at, true), ..found }

@@ -105,8 +105,8 @@ fn reason(stretch: Stretch, closer: Closer) -> Ascription {
         (_, Closer::Success) => say(
             Owner::Backend,
             Likely,
-            "good answers: a proxy's timer would have ended in an error, so whoever makes the \
-             answers takes that long",
+            "good answers: a proxy's timer would have ended in an error, so the server that makes \
+             the answers takes that long",
         ),
         (_, Closer::Status(408)) => {
             say(Owner::Sut, Likely, "408: the server stopped waiting for the request")

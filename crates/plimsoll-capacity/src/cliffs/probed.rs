@@ -74,8 +74,8 @@ fn reason(end: &ProbeEnd, all: &[&ProbeEnd]) -> Ascription {
         (_, Closer::Status(502)) => backend("502: what is behind the proxy closed first"),
         (_, Closer::Status(504)) => sut("504: the proxy stopped waiting for its backend"),
         (ProbeKind::HalfBody, _) if came_from_behind(end, all) => backend(
-            "written by whoever writes the good answers, and not like what ends half a head: it \
-             came from behind the proxy",
+            "written like the good answers, and not like what ends half a head: it came from \
+             behind the proxy",
         ),
         (ProbeKind::HalfBody, _) => sut("ended as the server itself ends a request"),
         (ProbeKind::SlowAnswer, _) => sut("ended by the server before its answer came"),

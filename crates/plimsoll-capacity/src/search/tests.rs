@@ -148,7 +148,7 @@ fn the_answer_so_far_reaches_up_to_the_highest_load_that_held() {
         if so_far.confidence.is_none() {
             assert_eq!(so_far.lower.map(Rate::get), Some(highest), "{:?}", so_far.outcome);
             // Time makes an interval narrower, and not the distance of two loads.
-            assert_eq!(so_far.outlook.expect("a search goes on").width, None);
+            assert_eq!(so_far.outlook.expect("a search in progress").width, None);
         }
     }
     assert!(highest < lowest_missed && lowest_missed.is_finite());

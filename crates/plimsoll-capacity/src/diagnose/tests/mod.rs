@@ -307,10 +307,7 @@ fn free() -> World {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_macros,
-    reason = "the confusion matrix, for whoever runs it with --nocapture"
-)]
+#[expect(clippy::disallowed_macros, reason = "the confusion matrix is for runs with --nocapture")]
 fn every_row_is_found_and_no_other() {
     let (mut wrong, mut runs) = (0u64, 0u64);
     for (name, world, cause, grade) in cases() {

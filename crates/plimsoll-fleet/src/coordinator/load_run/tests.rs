@@ -557,7 +557,7 @@ fn a_ramp_goes_on_without_those_that_are_lost_while_a_host_joins() {
 proptest! {
     /// Whichever agent joins at any time, all agents together try exactly the connections that ramps ask for.
     #[test]
-    fn ramps_add_up_whoever_joins(
+    fn ramps_add_up_with_any_joining_order(
         steps in prop::collection::vec((1_u64..300, prop::option::of((1_u32..4, 0_u64..300))), 1..8),
     ) {
         let mut run = started(&hold_plan(), 2);

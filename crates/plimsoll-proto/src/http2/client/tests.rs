@@ -229,7 +229,7 @@ fn what_is_wrong_with_one_answer_is_named_and_the_others_go_on() {
         ([head(1, &[(":status", "204")], false), end.clone()].concat(), Malformation::BodyLength),
     ] {
         let mut client = begun(&[70, 71], b"", false);
-        let all = events(&mut client, &bytes).expect("the connection goes on");
+        let all = events(&mut client, &bytes).expect("the connection continues");
         let fault = StreamFault::Malformed(malformation);
         assert_eq!(all.last(), Some(&failed(70, fault)));
         assert_eq!(fault.class(), ErrorClass::H2Malformed);
@@ -268,7 +268,7 @@ fn an_answer_before_the_end_of_its_request_counts_and_a_reset_behind_it_does_not
     // Before the end of the answer it is one.
     let mut client = begun(&[7], b"", false);
     let bytes = [head(1, &[(":status", "200")], false), reset].concat();
-    let all = events(&mut client, &bytes).expect("it goes on");
+    let all = events(&mut client, &bytes).expect("it continues");
     let fault = StreamFault::Reset(Code::NO_ERROR);
     assert_eq!(all.last(), Some(&failed(7, fault)));
     assert!(fault.to_string().contains("NO_ERROR"), "{fault}");

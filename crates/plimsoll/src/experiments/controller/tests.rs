@@ -74,7 +74,7 @@ impl World {
                 self.tally.ok += self.held;
             }
             Steer::Spread { .. } | Steer::Storm { .. } | Steer::Withdraw { .. } => {
-                unreachable!("nobody joins, and no storm is made")
+                unreachable!("no agent joins, and no storm is made")
             }
         }
     }
