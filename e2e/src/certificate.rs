@@ -17,12 +17,12 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// A fresh one with an ECDSA key.
+    /// Creates a fresh one with an ECDSA key.
     pub fn new() -> Self {
         Self::with_key("ec -pkeyopt ec_paramgen_curve:P-256")
     }
 
-    /// A fresh one with an RSA key.
+    /// Creates a fresh one with an RSA key.
     pub fn rsa() -> Self {
         Self::with_key("rsa:2048")
     }
@@ -49,7 +49,7 @@ impl Certificate {
         made
     }
 
-    /// The certificate, PEM.
+    /// Returns the certificate, PEM.
     pub fn chain(&self) -> PathBuf {
         self.folder.path().join("chain.pem")
     }
@@ -59,17 +59,17 @@ impl Certificate {
         self.folder.path().join("key.pem")
     }
 
-    /// Both in one file, as HAProxy likes it.
+    /// Returns both in one file, as HAProxy likes it.
     pub fn both(&self) -> PathBuf {
         self.folder.path().join("both.pem")
     }
 
-    /// The certificate's path, as an argument.
+    /// Returns the certificate's path, as an argument.
     pub fn chain_argument(&self) -> String {
         self.chain().display().to_string()
     }
 
-    /// The key's path, as an argument.
+    /// Returns the key's path, as an argument.
     pub fn key_argument(&self) -> String {
         self.key().display().to_string()
     }

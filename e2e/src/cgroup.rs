@@ -33,7 +33,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// An empty one called `name`; an error says what this host lacks.
+    /// Creates an empty one called `name`; an error says what this host lacks.
     pub fn new(name: &str, limit: GroupLimit) -> Result<Self, String> {
         let controller = match limit {
             GroupLimit::CpuFirst | GroupLimit::CpuUs(_) => "cpu",
@@ -103,7 +103,7 @@ impl Drop for Group {
     }
 }
 
-/// The disk of the temporary directory, `major:minor`.
+/// Returns the disk of the temporary directory, `major:minor`.
 fn disk() -> Option<String> {
     let folder = std::env::temp_dir();
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;

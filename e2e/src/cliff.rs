@@ -10,12 +10,12 @@ use crate::summary::Summary;
 /// Relative error within which a timer is found.
 const EXACT: f64 = 0.02;
 
-/// All that a load found.
+/// Returns all that a load found.
 pub fn cliffs(summary: &Summary) -> &[Value] {
     summary.at("cliffs").as_array().expect("a list")
 }
 
-/// The one cliff that ended in `closer`, and checks where it is and whose.
+/// Returns the one cliff that ended in `closer`, and checks where it is and whose.
 pub fn assert_cliff<'a>(summary: &'a Summary, closer: &str, at_s: f64, owner: &str) -> &'a Value {
     let mut found = cliffs(summary).iter().filter(|cliff| cliff["closer"] == closer);
     let Some(cliff) = found.next() else { panic!("no {closer} in {:?}", cliffs(summary)) };
@@ -41,7 +41,7 @@ pub fn assert_row(summary: &Summary, kind: &str, after_s: f64, owner: &str) {
     assert_eq!(row["owner"], owner, "{row}");
 }
 
-/// The row of the timeout probe for one kind of connection.
+/// Returns the row of the timeout probe for one kind of connection.
 pub fn row<'a>(summary: &'a Summary, kind: &str) -> &'a Value {
     let rows = summary.at("timers").as_array().expect("a list");
     let row = rows.iter().find(|row| row["kind"] == kind);

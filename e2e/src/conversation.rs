@@ -48,7 +48,7 @@ impl Conversation {
         }
     }
 
-    /// The output so far.
+    /// Returns the output so far.
     pub fn text(&self) -> String {
         let output = self.output.lock().expect("no reader panics");
         String::from_utf8_lossy(&output).into_owned()

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The limits that would stop the connections, by the JSON object on standard output, and how many fit.
+/// Returns the limits that would stop the connections, by the JSON object on standard output, and how many fit.
 pub fn stops(json: &[u8], shown: &dyn std::fmt::Debug) -> (Vec<String>, u64) {
     let doctor: Value =
         serde_json::from_slice(json).unwrap_or_else(|error| panic!("{error}: {shown:?}"));

@@ -106,7 +106,7 @@ pub fn serve(address: SocketAddr, fault: Fault) -> io::Result<()> {
     }
 }
 
-/// `work` under a lock.
+/// Returns `work` under a lock.
 fn locked(work: impl FnMut() + Send + 'static) -> impl Fn() + Send + Sync + 'static {
     let work = Mutex::new(work);
     move || work.lock().unwrap_or_else(PoisonError::into_inner)()

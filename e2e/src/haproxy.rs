@@ -69,7 +69,7 @@ impl Haproxy {
         self.guarded.ended().is_none()
     }
 
-    /// The URL of its root.
+    /// Returns the URL of its root.
     pub fn url(&self, scheme: &str) -> String {
         format!("{scheme}://{}/", self.address)
     }

@@ -26,12 +26,12 @@ impl Meeting {
         Self { address: port::free(), keys }
     }
 
-    /// The folder with the coordinator's keys.
+    /// Returns the folder with the coordinator's keys.
     pub fn keys(&self) -> String {
         self.folder("coordinator")
     }
 
-    /// The folder with the keys of the agent of this index.
+    /// Returns the folder with the keys of the agent of this index.
     pub fn agent_keys(&self, index: u32) -> String {
         self.folder(&format!("agent-{index}"))
     }

@@ -24,7 +24,7 @@ pub struct Mosquitto {
     state: Option<TempDir>,
 }
 
-/// The plugin with which an administrator changes users.
+/// Returns the plugin with which an administrator changes users.
 fn plugin() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
     let mut files = folders.map(|folder| folder.join("mosquitto_dynamic_security.so"));

@@ -89,7 +89,7 @@ impl Nginx {
         self.guarded.pid()
     }
 
-    /// The URL of its root.
+    /// Returns the URL of its root.
     pub fn url(&self, scheme: &str) -> String {
         format!("{scheme}://{}/", self.address)
     }
@@ -106,7 +106,7 @@ impl Nginx {
         wait::until("requests", || (self.log().len() >= count).then_some(()));
     }
 
-    /// The log, once it has `count` lines; nginx writes a line after it has sent the answer.
+    /// Returns the log, once it has `count` lines; nginx writes a line after it has sent the answer.
     pub fn log_of(&self, count: u64) -> Vec<Logged> {
         let enough = wait::within(wait::PATIENCE, &mut || {
             Some(self.log()).filter(|log| log.len() as u64 >= count)

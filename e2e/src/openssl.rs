@@ -56,7 +56,7 @@ impl SServer {
         Self { address, _guarded: guarded, _folder: folder }
     }
 
-    /// The URL of a path.
+    /// Returns the URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("https://{}{path}", self.address)
     }

@@ -36,13 +36,13 @@ const CPU_CHECKS: [&str; 7] = [
 /// Timeout of a run, except a search.
 const RUN_PATIENCE: Duration = Duration::from_secs(180);
 
-/// Lines of a file of the archive `run` in `folder`; none before it is there.
+/// Returns lines of a file of the archive `run` in `folder`; none before it is there.
 pub fn archived_lines(folder: &Path, name: &str) -> usize {
     let text = fs::read_to_string(folder.join("run").join(name)).unwrap_or_default();
     text.matches('\n').count()
 }
 
-/// `arguments` with `--details` behind the command, where that ends with a report.
+/// Returns `arguments` with `--details` behind the command, where that ends with a report.
 pub fn with_details<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
     let mut words: Vec<String> = arguments.iter().map(|word| word.as_ref().to_owned()).collect();
     let is_axis = |word: &String| {
@@ -123,7 +123,7 @@ impl Plimsoll {
         Self::of(command)
     }
 
-    /// `plimsoll load` with its JSON on standard output, and a goal that only failing servers miss.
+    /// Returns `plimsoll load` with its JSON on standard output, and a goal that only failing servers miss.
     ///
     /// With this goal the exit code shows whether operations failed (0 or 99), on a busy machine,
     /// too: without any goal, a generator that got no CPU for 10 ms makes a load INVALID (98).
@@ -251,17 +251,17 @@ pub struct Running {
 }
 
 impl Running {
-    /// The coordinator's process id.
+    /// Returns the coordinator's process id.
     pub fn pid(&self) -> u32 {
         self.guarded.pid()
     }
 
-    /// The folder in which it runs.
+    /// Returns the folder in which it runs.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// All descendants of the coordinator that run now.
+    /// Returns all descendants of the coordinator that run now.
     pub fn descendants(&self) -> Vec<Process> {
         process::descendants(self.pid())
     }
@@ -381,7 +381,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The folder in which it ran.
+    /// Returns the folder in which it ran.
     pub fn folder(&self) -> PathBuf {
         self.folder.path().to_owned()
     }

@@ -15,12 +15,12 @@ const EPHEMERAL_FROM: u16 = 32_768;
 /// Number of ports that this process has tried.
 static TRIED: AtomicU16 = AtomicU16::new(0);
 
-/// A free port on 127.0.0.1; see [`free_on`].
+/// Returns a free port on 127.0.0.1; see [`free_on`].
 pub fn free() -> SocketAddr {
     free_on(Ipv4Addr::LOCALHOST.into())
 }
 
-/// A port of `ip` that no socket has.
+/// Returns a port of `ip` that no socket has.
 ///
 /// It lies below the ports from which the kernel connects: between our look and the server's bind,
 /// no connection of a test that runs beside this one can take it.
@@ -28,7 +28,7 @@ pub fn free_on(ip: IpAddr) -> SocketAddr {
     SocketAddr::new(ip, free_row(1))
 }
 
-/// The first of so many ports in a row that are all free.
+/// Returns the first of so many ports in a row that are all free.
 pub fn free_row(count: u16) -> u16 {
     let span = ephemeral_from().saturating_sub(LOWEST).saturating_sub(count).max(1);
     // Test processes begin far apart and each uses the next ones.
@@ -54,7 +54,7 @@ fn is_taken(port: u16) -> bool {
     })
 }
 
-/// The lowest port from which the kernel connects.
+/// Returns the lowest port from which the kernel connects.
 fn ephemeral_from() -> u16 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let lowest = range.split_ascii_whitespace().next().and_then(|text| text.parse().ok());

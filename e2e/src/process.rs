@@ -98,7 +98,7 @@ impl fmt::Debug for Process {
 }
 
 impl Process {
-    /// The entry of `pid` in the process table.
+    /// Returns the entry of `pid` in the process table.
     pub fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name stands in parentheses and may hold any character.
@@ -127,14 +127,14 @@ impl Process {
     }
 }
 
-/// Every process.
+/// Returns every process.
 fn table() -> Vec<Process> {
     let entries = fs::read_dir("/proc").expect("/proc is mounted");
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(Process::of).filter(|seen| !seen.is_zombie).collect()
 }
 
-/// The living processes below `pid`, at any depth.
+/// Returns the living processes below `pid`, at any depth.
 pub fn descendants(pid: u32) -> Vec<Process> {
     let table = table();
     let mut found: Vec<Process> = Vec::new();
@@ -148,7 +148,7 @@ pub fn descendants(pid: u32) -> Vec<Process> {
     found
 }
 
-/// The processes that inherited `NAME=value` from their parent, wherever they are
+/// Returns the processes that inherited `NAME=value` from their parent, wherever they are
 /// in the tree now.
 pub fn with_environment(name: &str, value: &str) -> Vec<Process> {
     let wanted = format!("{name}={value}");

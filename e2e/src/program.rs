@@ -8,15 +8,15 @@ use std::{env, io};
 /// Folders in which distributions put daemons; a user's PATH often lacks these.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
-/// An installed program; panics with the command that installs it.
+/// Returns an installed program; panics with the command that installs it.
 pub fn installed(name: &str) -> PathBuf {
     find(name).unwrap_or_else(|| {
         panic!("{name} is not installed; run: apt-get install {}", package(name))
     })
 }
 
-/// The program of a Go module, built by `go install` once for all tests, in the target folder. `None`, and a line that
-/// gives the reason, where go is not installed or does not build it.
+/// Returns the program of a Go module, built by `go install` once for all tests, in the target folder. `None`, and a
+/// line that gives the reason, where go is not installed or does not build it.
 pub fn built_by_go(program: &str) -> Option<PathBuf> {
     let target = plimsoll().parent()?.parent()?.join("go-tools");
     let (path, version) = program.split_once('@')?;
@@ -37,7 +37,7 @@ pub fn built_by_go(program: &str) -> Option<PathBuf> {
     }
 }
 
-/// The program of `e2e/go/NAME.go`, built in `folder`. `None`, and a line that says so, where there is no go.
+/// Returns the program of `e2e/go/NAME.go`, built in `folder`. `None`, and a line that says so, where there is no go.
 pub fn of_go_source(name: &str, folder: &Path) -> Option<PathBuf> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (source, binary) = (tests.join(format!("go/{name}.go")), folder.join(name));
@@ -60,7 +60,7 @@ fn run_go(go: &mut Command) -> io::Result<Output> {
     go.env("GOCACHE", cache).env("GOFLAGS", "").env("GOGC", "off").stdin(Stdio::null()).output()
 }
 
-/// A program, if it is installed.
+/// Returns a program, if it is installed.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
@@ -81,7 +81,7 @@ fn package(name: &str) -> &str {
     }
 }
 
-/// The plimsoll under test: `PLIMSOLL_BIN`, else the release or debug build of this workspace.
+/// Returns the plimsoll under test: `PLIMSOLL_BIN`, else the release or debug build of this workspace.
 pub fn plimsoll() -> PathBuf {
     if let Some(named) = env::var_os("PLIMSOLL_BIN") {
         let named = PathBuf::from(named);

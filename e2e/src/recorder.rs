@@ -27,7 +27,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The values of every header of this name.
+    /// Returns the values of every header of this name.
     pub fn values(&self, name: &str) -> Vec<&str> {
         let named = self.headers.iter().filter(|(own, _)| own == name);
         named.map(|(_, value)| value.as_str()).collect()
@@ -70,7 +70,7 @@ impl Recorder {
         Self { address, requests, over }
     }
 
-    /// The URL of its root.
+    /// Returns the URL of its root.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }

@@ -51,7 +51,7 @@ impl Redis {
         counts.next_back().unwrap_or(0)
     }
 
-    /// The keys that there are, sorted.
+    /// Returns the keys that there are, sorted.
     pub fn keys(&self) -> Vec<String> {
         let mut keys = self.answer("KEYS *");
         keys.retain(|line| !line.starts_with(['+', '*', '$']));
@@ -59,7 +59,7 @@ impl Redis {
         keys
     }
 
-    /// The lines of the answer to a command, among those of logging in and out.
+    /// Returns the lines of the answer to a command, among those of logging in and out.
     fn answer(&self, command: &str) -> Vec<String> {
         let mut socket = TcpStream::connect(self.address).expect("Redis listens");
         let asked = format!("AUTH {}\r\n{command}\r\nQUIT\r\n", Self::PASSWORD);

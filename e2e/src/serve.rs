@@ -51,28 +51,28 @@ impl Serve {
         Self { urls, guarded, stderr: complaints }
     }
 
-    /// One plain port.
+    /// Returns one plain port.
     pub fn plain() -> Self {
         Self::start(&["--http", "127.0.0.1:0"], 1)
     }
 
-    /// All URLs, in the order in which they were printed.
+    /// Returns all URLs, in the order in which they were printed.
     pub fn urls(&self) -> &[String] {
         &self.urls
     }
 
-    /// The first URL.
+    /// Returns the first URL.
     pub fn url(&self) -> &str {
         &self.urls[0]
     }
 
-    /// The address in the first URL.
+    /// Returns the address in the first URL.
     pub fn address(&self) -> SocketAddr {
         let (_, rest) = self.url().split_once("://").expect("a URL");
         rest.trim_end_matches('/').parse().expect("an address and a port")
     }
 
-    /// The number of the coordinating process.
+    /// Returns the number of the coordinating process.
     pub fn pid(&self) -> u32 {
         self.guarded.pid()
     }

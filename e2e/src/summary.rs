@@ -23,7 +23,7 @@ impl Summary {
         summary
     }
 
-    /// The value at `path`, whose names are joined by dots.
+    /// Returns the value at `path`, whose names are joined by dots.
     pub fn at(&self, path: &str) -> &Value {
         let found = path.split('.').try_fold(&self.0, |value, name| value.get(name));
         found.unwrap_or_else(|| panic!("no {path} in {}", self.0))
@@ -34,12 +34,12 @@ impl Summary {
         self.at(path).as_u64().unwrap_or_else(|| panic!("{path} is no count in {}", self.0))
     }
 
-    /// A figure.
+    /// Returns a figure.
     pub fn number(&self, path: &str) -> f64 {
         self.at(path).as_f64().unwrap_or_else(|| panic!("{path} is no number in {}", self.0))
     }
 
-    /// A text.
+    /// Returns a text.
     pub fn text(&self, path: &str) -> &str {
         self.at(path).as_str().unwrap_or_else(|| panic!("{path} is no text in {}", self.0))
     }
@@ -52,7 +52,7 @@ impl Summary {
         object.iter().map(|(name, value)| (name.clone(), count(value))).collect()
     }
 
-    /// The words of a class's reasons, one per line.
+    /// Returns the words of a class's reasons, one per line.
     pub fn reasons(&self, class: &str) -> String {
         let reasons = self.at("error_reasons").get(class).and_then(Value::as_array);
         let texts = reasons.into_iter().flatten().map(|one| one["text"].as_str().expect("a text"));

@@ -69,7 +69,7 @@ impl Terminal {
         assert!(!self.text().contains("stop and report"), "{}", self.text());
     }
 
-    /// A file in the folder of its shell.
+    /// Returns a file in the folder of its shell.
     pub fn file(&self, name: &str) -> String {
         let path = self.path(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -80,7 +80,7 @@ impl Terminal {
         self.path(name).exists()
     }
 
-    /// A path in the folder of its shell.
+    /// Returns a path in the folder of its shell.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -94,7 +94,7 @@ pub enum Course {
 }
 
 impl HostSpeed {
-    /// Share of the capacity that the server has at a speed of the host.
+    /// Returns the share of the capacity that the server has at a speed of the host.
     pub fn capacity_share(&self, speed: f64) -> f64 {
         speed.powf(self.felt)
     }

@@ -34,7 +34,7 @@ pub struct Plateau {
 }
 
 impl Holding {
-    /// A quiet server: 20 kB a connection, readings that are exact.
+    /// Creates a quiet server: 20 kB a connection, readings that are exact.
     pub fn with_limit(limit_bytes: u64, seed: u64) -> Self {
         Self {
             base_bytes: 30_000_000,
@@ -48,7 +48,7 @@ impl Holding {
         }
     }
 
-    /// Connections that it holds at most: one more kills it.
+    /// Returns the number of connections that it holds at most: one more kills it.
     pub fn connections_max(&self) -> u64 {
         let block_bytes = self.connection_bytes * self.block.max(1);
         let blocks = self.limit_bytes.saturating_sub(self.base_bytes) / block_bytes.max(1);

@@ -162,8 +162,8 @@ impl Check<'_> {
         }
     }
 
-    /// The first alternative that fits; else the faults of the one that has fewest of the value itself, then fewest in
-    /// it.
+    /// Returns the first alternative that fits; else the faults of the one that has fewest of the value itself, then
+    /// fewest in it.
     fn any(&mut self, rule: &Value, value: &Value, at: &str) -> Listed {
         let own = format!("{at}:");
         let badness = |faults: &[String]| {

@@ -57,7 +57,7 @@ pub struct Storm {
 }
 
 impl StormServer {
-    /// A storm that cuts `cut` connections at the instant 0.
+    /// Returns a storm that cuts `cut` connections at the instant 0.
     pub fn storm(self, cut: u64, seed: u64) -> Storm {
         let mut storm = Storm {
             server: self,
@@ -76,7 +76,7 @@ impl StormServer {
         storm
     }
 
-    /// The largest storm that ends within `recover`, of those that cut up to `most`.
+    /// Returns the largest storm that ends within `recover`, of those that cut up to `most`.
     pub fn largest(self, recover: Nanos, most: u64) -> u64 {
         bisect(most, |cut| {
             let mut storm = self.storm(cut, 0);
@@ -86,7 +86,7 @@ impl StormServer {
     }
 }
 
-/// The largest number up to `most` for which `holds` is true; it holds for those below, too.
+/// Returns the largest number up to `most` for which `holds` is true; it holds for those below, too.
 fn bisect(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, most + 1);
     while high - low > 1 {
@@ -196,7 +196,7 @@ impl Storm {
         self.wasted
     }
 
-    /// `true` if all clients are back, or have stopped trying.
+    /// Reports whether all clients are back, or have stopped trying.
     pub const fn is_over(&self) -> bool {
         self.counts.trying() == 0
     }

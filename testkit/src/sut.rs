@@ -61,7 +61,7 @@ pub struct Sut {
 }
 
 impl Sut {
-    /// A quiet server with one worker, fixed service times and 0.5 ms of its own.
+    /// Creates a quiet server with one worker, fixed service times and 0.5 ms of its own.
     pub fn with_capacity(capacity_per_s: f64) -> Self {
         Self {
             capacity_per_s,
@@ -100,12 +100,12 @@ pub(crate) struct Serving {
     busy_ns: u64,
 }
 
-/// A standard normal value (Box-Muller).
+/// Returns a standard normal value (Box-Muller).
 pub(crate) fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// A log-normal factor with median 1. Three standard deviations are the most: no trial finds half
+/// Returns a log-normal factor with median 1. Three standard deviations are the most: no trial finds half
 /// a server.
 pub(crate) fn factor(sd: f64, rng: &mut Rng) -> f64 {
     (normal(rng).clamp(-3.0, 3.0) * sd).exp()
@@ -163,7 +163,7 @@ impl Serving {
         (leaves + self.sut.base.0, Fate::Answered)
     }
 
-    /// Share of the trial in which a worker was busy, 0 to 1.
+    /// Returns the share of the trial in which a worker was busy, 0 to 1.
     pub(crate) fn busiest(&self, duration: Nanos) -> f64 {
         let workers = f64::from(self.sut.workers.max(1));
         (self.busy_ns as f64 / workers / duration.0.max(1) as f64).min(1.0)

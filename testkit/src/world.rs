@@ -52,7 +52,7 @@ impl Op {
 }
 
 impl World {
-    /// A world with a generator that is no limit and a deadline of 50 ms.
+    /// Creates a world with a generator that is no limit and a deadline of 50 ms.
     pub fn new(sut: Sut, seed: u64) -> Self {
         Self {
             sut,
@@ -163,7 +163,7 @@ fn count(tally: &mut Tally, op: &Op, cut: u64, deadline: Nanos) {
     }
 }
 
-/// The operations sent and ended in each whole second of the window.
+/// Returns the operations sent and ended in each whole second of the window.
 fn by_second(ops: &[Op], window: Nanos, deadline: Nanos) -> Vec<TrialSecond> {
     let mut seconds = vec![TrialSecond::default(); (window.0 / 1_000_000_000) as usize];
     for op in ops {

@@ -84,7 +84,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
         .filter(|link| !link.is_empty() && !link.contains("://") && !link.contains(' '))
 }
 
-/// A link of a page in `folder`, from the root.
+/// Returns a link of a page in `folder`, from the root.
 fn resolved(folder: &Path, link: &str) -> PathBuf {
     let mut path = PathBuf::new();
     for part in folder.join(link).components() {

@@ -72,7 +72,7 @@ enum Priority {
 }
 
 impl Priority {
-    /// The command that starts another with it.
+    /// Returns the command that starts another with it.
     const fn prefix(self) -> &'static [&'static str] {
         match self {
             Self::Usual => &[],
@@ -164,7 +164,7 @@ fn doc() -> Result<Command> {
     Ok(command)
 }
 
-/// The crates that build and test in seconds.
+/// Returns the crates that build and test in seconds.
 fn test_pure() -> Result<Command> {
     let pure = ["plimsoll-model", "plimsoll-proto", "plimsoll-capacity", "xtask"];
     let mut command = cargo(&["test", "--locked"]);
@@ -190,7 +190,7 @@ fn lints() -> Result<()> {
     Ok(())
 }
 
-/// The warnings in what cargo printed with `--message-format short`.
+/// Returns the warnings in what cargo printed with `--message-format short`.
 fn warnings(printed: &str) -> Vec<&str> {
     printed.lines().filter(|line| line.contains("warning: ")).collect()
 }
@@ -268,7 +268,7 @@ fn failures(printed: &str) -> Vec<&str> {
     list.lines().map_while(|line| line.strip_prefix("    ")).collect()
 }
 
-/// `cargo test` of the workspace with these arguments. One selection of packages means one set of
+/// Returns `cargo test` of the workspace with these arguments. One selection of packages means one set of
 /// features, so that nothing is compiled again.
 fn tests(arguments: &[&str]) -> Result<Command> {
     let mut command = linted(&["test", "--locked", "--workspace", "--no-fail-fast"]);

@@ -150,7 +150,7 @@ impl<'a> Imports<'a> {
     }
 }
 
-/// The trees of every `use` in the text, and `true` for re-exports.
+/// Returns the trees of every `use` in the text, and `true` for re-exports.
 fn uses(text: &str) -> impl Iterator<Item = (bool, &str)> {
     let starts = text.match_indices("use ").filter_map(|(at, word)| {
         let before = text[..at].rsplit('\n').next().unwrap_or_default().trim_start();
@@ -162,7 +162,7 @@ fn uses(text: &str) -> impl Iterator<Item = (bool, &str)> {
     starts.filter_map(|(is_public, at)| Some((is_public, text[at..].split_once(';')?.0)))
 }
 
-/// The paths of a tree of `use`: `a::{b, c::{d}}` has `a::b` and `a::c::d`.
+/// Returns the paths of a tree of `use`: `a::{b, c::{d}}` has `a::b` and `a::c::d`.
 fn leaves(tree: &str) -> Vec<String> {
     let tree = tree.split_whitespace().collect::<Vec<_>>().join(" ");
     let Some((head, group)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };

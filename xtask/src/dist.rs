@@ -103,7 +103,7 @@ impl Release {
         })
     }
 
-    /// Seconds since 1970, as tools and formats want them.
+    /// Returns seconds since 1970, as tools and formats want them.
     fn seconds(&self) -> u64 {
         let since = self.time.duration_since(SystemTime::UNIX_EPOCH);
         since.map_or(0, |since| since.as_secs())
@@ -119,7 +119,7 @@ impl Release {
         self.out.join(format!("plimsoll-{}{ending}", self.version))
     }
 
-    /// An empty folder for one step.
+    /// Returns an empty folder for one step.
     fn fresh(&self, name: &str) -> Result<PathBuf> {
         let folder = self.scratch.join(name);
         if folder.exists() {
@@ -190,7 +190,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The time of what is made: the environment's, else the commit's.
+/// Returns the time of what is made: the environment's, else the commit's.
 fn source_date_epoch() -> Result<u64> {
     let given = std::env::var("SOURCE_DATE_EPOCH").ok();
     let seconds = given.or_else(|| git(&["log", "-1", "--pretty=%ct"]));

@@ -56,7 +56,7 @@ fn layers() -> Vec<Layer> {
     LAYERS.lines().map(layer).collect()
 }
 
-/// A crate's name as the table's second column has it.
+/// Returns a crate's name as the table's second column has it.
 fn short(name: &str) -> &str {
     name.strip_prefix("plimsoll-").unwrap_or(name)
 }

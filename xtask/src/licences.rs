@@ -30,7 +30,7 @@ const ALLOWED: &[&str] = &[
 /// The list of vendored programs, which no package manager knows.
 pub(crate) const VENDORED: &str = "crates/plimsoll-report/assets/vendor/VENDOR.toml";
 
-/// The values of one key in such a list, in order.
+/// Returns the values of one key in such a list, in order.
 pub(crate) fn values<'a>(list: &'a str, key: &'static str) -> impl Iterator<Item = &'a str> {
     let lines = list.lines().filter_map(|line| line.split_once(" = "));
     lines.filter(move |(name, _)| *name == key).map(|(_, value)| value.trim_matches('"'))

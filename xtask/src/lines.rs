@@ -38,8 +38,8 @@ fn count(file: &Path) -> usize {
     text.lines().count()
 }
 
-/// The text without items that only tests have, comments and empty lines. The text must be formatted: an item ends
-/// where its first line is indented.
+/// Returns the text without items that only tests have, comments and empty lines. The text must be formatted: an item
+/// ends where its first line is indented.
 pub(crate) fn of_program(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut kept = String::new();

@@ -90,7 +90,7 @@ fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// The workspace's root: the folder above this package's.
+/// Returns the workspace's root: the folder above this package's.
 fn root() -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let package = package.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));

@@ -89,7 +89,7 @@ fn missing<'a>(programs: &[(&str, &'a str)]) -> Vec<&'a str> {
     absent.map(|(_, package)| *package).collect()
 }
 
-/// The program's path, from PATH or the folders where daemons live.
+/// Returns the program's path, from PATH or the folders where daemons live.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let daemons = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);

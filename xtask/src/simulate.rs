@@ -35,7 +35,7 @@ const FLAGS: [(&str, &str); 6] = [
 ];
 const ONLY: &str = "--only";
 
-/// The variables that `flags` ask for.
+/// Returns the variables that `flags` ask for.
 fn variables(flags: &[&str]) -> Result<Vec<(&'static str, String)>> {
     let each = flags.chunks(2).map(|pair| {
         let known = FLAGS.iter().find(|(flag, _)| *flag == pair[0]);
@@ -79,7 +79,7 @@ fn between<'a>(text: &'a str, marker: &str) -> Option<&'a str> {
     after.split_once(END).map(|(inside, _)| inside)
 }
 
-/// The page with another text behind `marker`.
+/// Returns the page with another text behind `marker`.
 fn replaced(page: &str, marker: &str, text: &str) -> Option<String> {
     let (before, after) = page.split_once(marker)?;
     let (_, rest) = after.split_once(END)?;

@@ -149,7 +149,7 @@ fn check_file(name: &Path, text: &str, offences: &mut Vec<String>) {
     }
 }
 
-/// Lines at which structs of too many fields begin, and the fields of each.
+/// Returns lines at which structs of too many fields begin, and the fields of each.
 fn large_structs(text: &str) -> impl Iterator<Item = (usize, usize)> {
     let begins = text.lines().enumerate().filter(|(_, line)| {
         without_visibility(line.trim_start()).starts_with("struct ") && line.ends_with('{')
@@ -203,7 +203,7 @@ fn has_line_reference(text: &str) -> bool {
     text.split(".rs:").skip(1).any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// The module or type that a line declares.
+/// Returns the module or type that a line declares.
 fn declared_name(line: &str) -> Option<&str> {
     let line = without_visibility(line.trim_start());
     let (keyword, rest) = line.split_once(' ')?;

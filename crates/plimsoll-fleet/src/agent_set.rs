@@ -85,7 +85,7 @@ impl AgentSpec {
             .collect()
     }
 
-    /// The CPUs of agent `index`; empty means all.
+    /// Returns the CPUs of agent `index`; empty means all.
     pub(crate) fn cpus_of(&self, index: usize) -> &[u32] {
         match self.cpus.len() {
             0 => &[],
@@ -435,7 +435,7 @@ impl AgentSet {
         &self.places[index].link.name
     }
 
-    /// The other hosts, in order.
+    /// Returns the other hosts, in order.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = HostName> + '_ {
         self.places.iter().filter_map(|place| Some(place.launch.remote()?.host.clone()))
     }
@@ -458,7 +458,7 @@ impl AgentSet {
         self.places.iter().map(|place| place.descriptors_max).min().unwrap_or(0)
     }
 
-    /// The machine of an agent.
+    /// Returns the machine of an agent.
     pub(crate) fn machine(&self, index: usize) -> &Machine {
         &self.places[index].machine
     }
@@ -468,13 +468,13 @@ impl AgentSet {
         self.places[index].link.clock()
     }
 
-    /// The longest round trip to any agent in the last minute.
+    /// Returns the longest round trip to any agent in the last minute.
     pub(crate) fn longest_round_trip(&self) -> Nanos {
         let trips = self.places.iter().map(|place| place.link.longest_round_trip());
         trips.max().unwrap_or_default()
     }
 
-    /// Lines for the reader since the last call.
+    /// Returns lines for the reader since the last call.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
         let first = self.places.first().and_then(|place| place.launch.remote());
@@ -493,7 +493,7 @@ impl AgentSet {
         self.places[index].link.send_to_supervisor(order)
     }
 
-    /// The next event of any agent; `None` after `deadline`.
+    /// Returns the next event of any agent; `None` after `deadline`.
     pub(crate) fn poll_event(&mut self, deadline: Instant) -> Option<(usize, LinkEvent)> {
         let silent = |place: &Place| place.link.silence().filter(|_| !place.is_lost);
         let seen = self.places.iter().map(silent).position(|silence| silence.is_some());
@@ -542,12 +542,12 @@ impl AgentSet {
         }
     }
 
-    /// The error for an agent that did not do `what` in time.
+    /// Returns the error for an agent that did not do `what` in time.
     pub(crate) fn slow(&self, index: usize, what: &'static str, waited: Duration) -> FleetError {
         FleetError::Slow { agent: self.name(index).to_owned(), what, waited }
     }
 
-    /// The error for a message that is not expected at this point.
+    /// Returns the error for a message that is not expected at this point.
     pub(crate) fn unexpected(&self, index: usize, frame: &FromAgent) -> FleetError {
         let agent = self.name(index).to_owned();
         match frame {
@@ -611,7 +611,7 @@ impl Opening {
         self.waiting.is_empty() && self.postponed.is_empty()
     }
 
-    /// An agent whose login is to be tried again now.
+    /// Returns an agent whose login is to be tried again now.
     fn due(&mut self) -> Option<usize> {
         let now = Instant::now();
         let at = self.postponed.iter().position(|(at, _)| *at <= now)?;

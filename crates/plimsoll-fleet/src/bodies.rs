@@ -40,12 +40,12 @@ impl BodyWriter {
         Ok((offset as usize, bytes as usize))
     }
 
-    /// Room that is left for further bodies.
+    /// Returns the room that is left for further bodies.
     pub fn room(&self) -> u64 {
         BODIES_BYTES_MAX - self.0.as_ref().map_or(0, Writer::len)
     }
 
-    /// The store of all bodies; `None` where there are none.
+    /// Returns the store of all bodies; `None` where there are none.
     pub fn finish(self) -> io::Result<Option<Arc<dyn BodyStore>>> {
         self.0.map(|writer| Ok(Arc::new(Bodies(writer.seal()?)) as Arc<dyn BodyStore>)).transpose()
     }
@@ -99,7 +99,7 @@ impl ReceivedBodies {
         Self { is_remote, ..Self::default() }
     }
 
-    /// The store that the next plan uses; `None` where it is still to come in parts.
+    /// Returns the store that the next plan uses; `None` where it is still to come in parts.
     pub(crate) fn open(
         &mut self,
         number: u32,

@@ -132,7 +132,7 @@ impl FleetError {
     }
 }
 
-/// The program's own lines, set off from ours.
+/// Indents the lines of the program, so that they differ from ours.
 fn indented(output: &str) -> String {
     output.lines().fold(String::new(), |text, line| text + "\n  " + line)
 }

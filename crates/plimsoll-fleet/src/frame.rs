@@ -58,7 +58,7 @@ pub enum FrameError {
     Stream(#[from] io::Error),
 }
 
-/// A message as a frame.
+/// Encodes a message as a frame.
 pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, FrameError> {
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, message).map_err(FrameError::Malformed)?;
@@ -108,7 +108,7 @@ pub fn read<M: DeserializeOwned>(stream: impl Read) -> Result<Option<M>, FrameEr
     read_payload(stream, FRAME_BYTES_MAX)?.map(|payload| decode(&payload)).transpose()
 }
 
-/// The message in a payload.
+/// Decodes the message in a payload.
 pub(crate) fn decode<M: DeserializeOwned>(payload: &[u8]) -> Result<M, FrameError> {
     serde_json::from_slice(payload).map_err(FrameError::Malformed)
 }

@@ -64,7 +64,7 @@ pub struct AgentCommand {
 }
 
 impl AgentCommand {
-    /// The subcommand `agent` of this program.
+    /// Returns the subcommand `agent` of this program.
     pub fn this_program() -> Self {
         Self { program: process::own_executable(), arguments: vec!["agent".into()] }
     }
@@ -86,7 +86,7 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// The host of the agent, if it is another one.
+    /// Returns the host of the agent, if it is another one.
     pub(crate) const fn remote(&self) -> Option<&Arc<Remote>> {
         match &self.place {
             AgentPlace::Here(_) => None,
@@ -94,7 +94,7 @@ impl Launch {
         }
     }
 
-    /// `true` if it starts with a login on another host.
+    /// Reports whether the launch starts with a login on another host.
     pub(crate) fn logs_in(&self) -> bool {
         self.remote().is_some_and(|remote| remote.gate.is_none())
     }
@@ -139,12 +139,12 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Program and arguments that reach the host.
+    /// Returns program and arguments that reach the host.
     fn words(&self) -> Vec<String> {
         self.launcher.shell_on(&self.host, self.rank)
     }
 
-    /// Timeout of its first message.
+    /// Returns the timeout of the agent's first message.
     pub(crate) fn opening_wait(&self) -> Duration {
         self.gate.as_ref().map_or(OPENING_WAIT, |gate| gate.within)
     }
@@ -189,7 +189,7 @@ pub(crate) enum Received {
 }
 
 impl LinkEvent {
-    /// The event in a payload.
+    /// Returns the event in a payload.
     pub(crate) fn decoded(payload: &[u8]) -> Self {
         match frame::decode::<FromAgent>(payload) {
             Ok(message) => Self::Frame(Box::new(message.shortened())),
@@ -214,7 +214,7 @@ pub struct ReadingSink(Arc<TakeReading>);
 type TakeReading = dyn Fn(&str, Reading) + Send + Sync;
 
 impl ReadingSink {
-    /// One that calls `take` for each.
+    /// Creates a sink that calls `take` for each reading.
     pub fn new(take: impl Fn(&str, Reading) + Send + Sync + 'static) -> Self {
         Self(Arc::new(take))
     }
@@ -349,7 +349,7 @@ impl Link {
         Ok(link)
     }
 
-    /// A link without a child of its own.
+    /// Creates a link without a child of its own.
     fn new(
         id: u64,
         name: String,
@@ -438,7 +438,7 @@ impl Link {
         self.far.as_ref()?.clock().best()
     }
 
-    /// The longest round trip of the last minute; zero on this host.
+    /// Returns the longest round trip of the last minute; zero on this host.
     pub(crate) fn longest_round_trip(&self) -> Nanos {
         self.far.as_ref().map_or(Nanos::ZERO, |far| far.clock().longest_round_trip())
     }
@@ -671,7 +671,7 @@ impl Pings {
     }
 }
 
-/// One line of at most [`OUTPUT_CHARS_MAX`] characters, the last ones.
+/// Returns one line of at most [`OUTPUT_CHARS_MAX`] characters, the last ones.
 fn last_words(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let surplus = line.chars().count().saturating_sub(OUTPUT_CHARS_MAX);

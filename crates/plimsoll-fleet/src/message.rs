@@ -195,7 +195,7 @@ pub enum FromAgent {
 }
 
 impl FromAgent {
-    /// The message with texts of a bounded length.
+    /// Returns the message with texts of a bounded length.
     pub(crate) fn shortened(mut self) -> Self {
         if let Self::Load(
             LoadEvent::Ready { first_error: Some(text), .. } | LoadEvent::Refused(text),

@@ -119,7 +119,7 @@ fn start<'a>(
     }
 }
 
-/// The part of each process: the threads of the host, one after the other.
+/// Returns the part of each process: the threads of the host, one after the other.
 fn parts(plan: &LoadPlan, processes: u32) -> Vec<LoadPlan> {
     let Shard { index, of } = plan.part.shard;
     let begin = |process: u32| {

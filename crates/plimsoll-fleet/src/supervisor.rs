@@ -106,17 +106,17 @@ impl Supervisor {
         Err(FleetError::Slow { agent, what: "become ready", waited: READY_WAIT })
     }
 
-    /// The processes that were started, in order.
+    /// Returns the processes that were started, in order.
     pub fn pids(&self) -> &[u32] {
         &self.pids
     }
 
-    /// The supervisor's own process.
+    /// Returns the supervisor's own process.
     pub fn pid(&self) -> u32 {
         self.agents.pids().next().unwrap_or(0)
     }
 
-    /// A program that ended, if one did since the last call. Never waits. The end of the supervisor
+    /// Returns a program that ended, if one did since the last call. Never waits. The end of the supervisor
     /// itself is an error.
     pub fn poll_exited(&mut self) -> Result<Option<ProgramExit>> {
         while let Some((index, frame)) = self.agents.next_frame(Instant::now())? {

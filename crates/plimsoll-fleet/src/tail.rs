@@ -36,7 +36,7 @@ impl Tail {
         Ok(Self { bytes, ended })
     }
 
-    /// The end of the stream as text. Waits up to `wait` for the stream to be over: what a
+    /// Returns the end of the stream as text. Waits up to `wait` for the stream to be over: what a
     /// process wrote last may still be in the pipe, and its children may hold it open.
     pub(crate) fn text(&self, wait: Duration) -> String {
         let _ = self.ended.recv_timeout(wait);

@@ -35,7 +35,7 @@ impl SutAddress {
         Ok(Self { names, ..Self::new(identity, isolated)? })
     }
 
-    /// An address of another machine, and a certificate for it with a key of this kind.
+    /// Creates an address of another machine, and a certificate for it with a key of this kind.
     pub fn elsewhere(key: KeyKind, listen: SocketAddr) -> Result<Self> {
         let identity = plimsoll_tls::self_signed(&[listen.ip().to_string()], key)?;
         Ok(Self { listen, identity, names: Vec::new(), isolated: None, port: None })
@@ -68,13 +68,13 @@ impl SutAddress {
         admitted.map_err(|error| LabError::NoPort(error.into()))
     }
 
-    /// The URL for clients.
+    /// Returns the URL for clients.
     pub fn url(&self, protocol: Protocol, tls: bool) -> String {
         format!("{}://{}/", protocol.scheme(tls), self.listen)
     }
 }
 
-/// The host of the SUT.
+/// Returns the host of the SUT.
 fn sut_of(isolated: Option<&Isolated>) -> Option<&IsolatedHost> {
     isolated.map(|hosts| &hosts.sut)
 }

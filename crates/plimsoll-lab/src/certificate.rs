@@ -33,7 +33,7 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// The certificate of the SUT at an address, in this file; `None` if it was not made here.
+    /// Returns the certificate of the SUT at an address, in this file; `None` if it was not made here.
     pub(crate) fn of(at: &SutAddress, path: PathBuf) -> Option<Self> {
         let (names, identity) = (at.names.clone(), at.identity.clone());
         let exchanges = AtomicU32::new(0);

@@ -48,7 +48,7 @@ pub(crate) struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// A new one with these processes, without a quota.
+    /// Creates a group with these processes, without a quota.
     pub(crate) fn of_processes(pids: &[u32]) -> Result<Self> {
         let first = pids.first().ok_or_else(|| impossible("no process of it is known"))?;
         let group = Self::beside(*first)?;
@@ -70,7 +70,7 @@ impl ControlGroup {
         Ok(group)
     }
 
-    /// A new one with one thread of process `pid`.
+    /// Creates a group with one thread of process `pid`.
     pub(crate) fn of_thread(pid: u32, thread: u32) -> Result<Self> {
         let mut group = Self::beside(pid)?;
         if group.version == Version::Two {
@@ -90,7 +90,7 @@ impl ControlGroup {
         Ok(group)
     }
 
-    /// An empty one, below the group of process `pid` where that may have groups.
+    /// Creates an empty group, below the group of process `pid` if that may have groups.
     fn beside(pid: u32) -> Result<Self> {
         let home = group_of(Path::new(ROOT), &pid.to_string(), "cpu")
             .ok_or_else(|| impossible("this host has no control groups"))?;
@@ -139,14 +139,14 @@ fn quota_of(cpus: f64, period_us: u64) -> CpuQuota {
     CpuQuota { quota_us, period_us }
 }
 
-/// The quota of `groups` that is used up first.
+/// Returns the quota of `groups` that is used up first.
 fn tightest<'a>(groups: impl Iterator<Item = &'a Path>) -> Option<CpuQuota> {
     let quotas = groups.filter_map(CpuQuota::read);
     quotas.min_by(|one, other| one.cpus().total_cmp(&other.cpus()))
 }
 
-/// The group, from `home` up, whose groups may have CPU quotas, and whether it passes them on; where none does, the one
-/// that could. In version 1 each does.
+/// Returns the group, from `home` up, whose groups may have CPU quotas, and whether it passes them on; where none does,
+/// the one that could. In version 1 each does.
 fn lender(version: Version, home: &Path) -> Option<(PathBuf, bool)> {
     if version == Version::One {
         return Some((home.to_owned(), true));
@@ -162,7 +162,7 @@ fn lender(version: Version, home: &Path) -> Option<(PathBuf, bool)> {
     passes_on.or_else(|| found("cgroup.controllers").map(|group| (group, false)))
 }
 
-/// One for each group of this process; see [`remove_left`].
+/// Returns a new name for a group of this process; see [`remove_left`].
 fn name() -> String {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);

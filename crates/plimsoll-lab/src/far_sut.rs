@@ -54,8 +54,8 @@ impl FarSut {
 }
 
 impl WatchedServer for FarSut {
-    /// A host that is lost is no fault of the server. Asks, because a server that has died loses its connections sooner
-    /// than its host reports it.
+    /// Asks the host for the state of the server, because a server that has died loses its connections before its host
+    /// reports it. A host that is lost is no fault of the server.
     fn ended(&mut self) -> Option<ServerEnd> {
         if self.servers.lost().is_empty() {
             self.servers.count_sut(SUT);

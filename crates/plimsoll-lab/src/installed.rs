@@ -49,12 +49,12 @@ impl Installed {
         Ok(Self { dialect, path, version_text, version })
     }
 
-    /// `true` if this build of it reports statistics.
+    /// Reports whether this build of the program reports statistics.
     pub fn has_statistics(&self) -> bool {
         proxy(self.dialect).is_ok_and(|proxy| proxy.has_statistics(&self.path))
     }
 
-    /// `true` if this build of it speaks HTTP/2.
+    /// Reports whether this build of the program speaks HTTP/2.
     pub fn has_http2(&self) -> bool {
         proxy(self.dialect).is_ok_and(|proxy| proxy.has_http2(&self.path))
     }
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// The goal, and others that make further directives.
+    /// Returns the goal, and others that make further directives.
     fn variants(goal: &ProxyGoal) -> [ProxyGoal; 4] {
         let bare = Places { statistics: None, log: None, ..goal.places.clone() };
         let name = "localhost:9003".to_owned();
@@ -117,7 +117,7 @@ mod tests {
         ]
     }
 
-    /// The program's warnings about a configuration that it accepts.
+    /// Returns the program's warnings about a configuration that it accepts.
     fn warnings(installed: &Installed, text: &str) -> String {
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("config");

@@ -31,7 +31,7 @@ pub struct ClientHost {
 }
 
 impl ClientHost {
-    /// A new one, which needs CAP_SYS_ADMIN.
+    /// Creates the network namespaces, which needs CAP_SYS_ADMIN.
     pub fn new() -> Result<Self> {
         let settings = settings(Path::new("/proc/sys/net"));
         let network = namespace(&settings)?;
@@ -41,7 +41,7 @@ impl ClientHost {
         Ok(Self { network, settings, laboratories: Cell::new(0) })
     }
 
-    /// The first of many addresses that clients may use.
+    /// Returns the first of many addresses that clients may use.
     pub const fn first_source() -> Ipv4Addr {
         Ipv4Addr::new(198, 18, 0, 1)
     }
@@ -123,7 +123,7 @@ impl Isolated {
     }
 }
 
-/// A namespace with the settings of this host.
+/// Returns a namespace with the settings of this host.
 fn namespace(settings: &[(PathBuf, String)]) -> Result<Namespace> {
     let network = Namespace::new().map_err(LabError::Isolation)?;
     let differs = |(path, value): &&(PathBuf, String)| {
@@ -139,7 +139,7 @@ fn namespace(settings: &[(PathBuf, String)]) -> Result<Namespace> {
     Ok(network)
 }
 
-/// The settings that each namespace has for itself, and begins with the kernel's default of: what was
+/// Returns the settings that each namespace has for itself and that begin with the kernel's default: what was
 /// set on this host is to be measured.
 fn settings(below: &Path) -> Vec<(PathBuf, String)> {
     let folder = fs::read_dir(below.join("ipv4")).into_iter().flatten().flatten();

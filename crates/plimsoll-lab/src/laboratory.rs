@@ -170,7 +170,7 @@ impl Laboratory {
         Ok(Self { name, notes, sut: Box::new(sut), backends, timers, answering, at })
     }
 
-    /// The certificate of the SUT, which is its own root, and its key.
+    /// Returns the certificate of the SUT, which is its own root, and its key.
     pub fn identity(&self) -> &Identity {
         &self.at.identity
     }
@@ -246,7 +246,7 @@ fn answering(plan: &LabPlan) -> Owner {
     if plan.sut.description().is_proxy() { Owner::Backend } else { Owner::Sut }
 }
 
-/// The delay that the requests ask of `plimsoll serve`.
+/// Returns the delay that the requests ask of `plimsoll serve`.
 fn sleep_timer(plan: &LoadPlan, owner: Owner) -> Option<KnownTimer> {
     let headers = plan.targets.iter().flat_map(|target| &target.headers);
     let mut named = headers.filter(|(name, _)| name.eq_ignore_ascii_case("sleep-fixed"));

@@ -72,13 +72,13 @@ impl Mosquitto {
 }
 
 impl LabPlan {
-    /// The installed mosquitto.
+    /// Returns the installed mosquitto.
     pub fn find_mosquitto() -> Result<PathBuf> {
         program::find("mosquitto", None).ok_or(LabError::NoMosquitto)
     }
 }
 
-/// Ports that a program without `SO_REUSEPORT` may listen on.
+/// Returns ports that a program without `SO_REUSEPORT` may listen on.
 fn reserve(count: u64, host: Option<&IsolatedHost>) -> Result<Vec<ReservedPort>> {
     let one = |_: u64| -> Result<ReservedPort, Errno> {
         let port = ReservedPort::bind((ip_of(host), 0).into())?;

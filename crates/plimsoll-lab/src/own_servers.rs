@@ -29,7 +29,8 @@ pub struct OwnServers {
 }
 
 impl OwnServers {
-    /// One process with a thread on each of `cpus`, and timers longer than any wait of a search.
+    /// Creates the settings of one process with a thread on each of `cpus`, and timers longer than any wait of a
+    /// search.
     pub fn new(cpus: &[u32]) -> Self {
         Self {
             processes: 1,

@@ -76,7 +76,7 @@ pub struct FarHosts {
 }
 
 impl LabPlan {
-    /// One connection to `sut` over TLS, nothing pinned.
+    /// Returns one connection to `sut` over TLS, nothing pinned.
     pub fn new(sut: Sut) -> Self {
         Self {
             sut,
@@ -150,7 +150,7 @@ impl LabPlan {
         !self.protocol.has_headers()
     }
 
-    /// Ports on which the backends listen: one for each, or as many as a proxy needs for a
+    /// Returns the number of ports on which the backends listen: one for each, or as many as a proxy needs for a
     /// connection of its own behind each client's.
     pub(crate) fn backend_ports(&self) -> u64 {
         let tunnels =

@@ -92,7 +92,7 @@ pub(crate) fn version(program: &Path, argument: &str, marker: &str) -> Result<St
         })
 }
 
-/// The first line of `stderr` that holds `mark`, from after `mark`; else its last line with text.
+/// Returns the first line of `stderr` that holds `mark`, from after `mark`; else its last line with text.
 pub(crate) fn alert(stderr: &[u8], mark: &str) -> String {
     let text = String::from_utf8_lossy(stderr);
     let marked = text.lines().find_map(|line| Some(line.split_once(mark)?.1));
@@ -106,7 +106,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The installed program, or a failure that says how to get it.
+    /// Returns the installed program, or a failure that says how to get it.
     pub(crate) fn installed(name: &str, package: &str) -> PathBuf {
         find(name, None).unwrap_or_else(|| {
             panic!("{name} is not installed, and this test needs it: apt-get install {package}")

@@ -27,7 +27,7 @@ pub trait WatchedServer {
         Vec::new()
     }
 
-    /// Processes behind it on this host.
+    /// Returns the processes behind the server on this host.
     fn backend_pids(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -59,7 +59,7 @@ pub trait WatchedServer {
         Vec::new()
     }
 
-    /// The hosts of a laboratory that are network namespaces; `None` where servers and clients share this
+    /// Returns the hosts of a laboratory that are network namespaces; `None` where servers and clients share this
     /// host's network.
     fn isolated(&self) -> Option<Isolated> {
         None
@@ -155,8 +155,8 @@ impl NamedServer {
     }
 }
 
-/// The processes of a server on this host: those that the user `named`, or else HAProxy's by its own word, which a
-/// reload replaces.
+/// Returns the processes of a server on this host: the ones that the user `named`, or else the ones that HAProxy
+/// reports, which a reload replaces.
 pub fn processes_of(named: &[u32], counts: Option<&CounterSource>) -> Vec<u32> {
     match counts {
         Some(CounterSource::Haproxy(socket)) if named.is_empty() => {

@@ -177,12 +177,12 @@ pub(crate) fn plan() -> LoadPlan {
     }
 }
 
-/// The settings of a run of `plan`.
+/// Returns the settings of a run of `plan`.
 pub(crate) fn settings(plan: &LoadPlan) -> Settings {
     Settings { load: Some(plan.into()), ..Settings::default() }
 }
 
-/// The goal `text`, missed by `share` of the operations.
+/// Returns the goal `text`, missed by `share` of the operations.
 fn goal(text: &str, share: f64) -> Check {
     let goal: Goal = text.parse().expect("a goal");
     let what = match goal {
@@ -297,7 +297,7 @@ pub(crate) fn load_empty() -> Summary {
     Summary::new(head(0.0, Verdict::Good, Vec::new()), &Tally::default())
 }
 
-/// A load with failures of every sort whose reasons are known.
+/// Returns a load with failures of every sort whose reasons are known.
 pub(crate) fn load_with_reasons() -> Summary {
     let mut summary = load_bad();
     let mut reasons = ErrorReasons::default();
@@ -384,7 +384,7 @@ pub(crate) fn load_bad() -> Summary {
     )
 }
 
-/// A cliff in operations at some ms.
+/// Returns a cliff in operations at some ms.
 fn cliff(
     (ms, count, closer): (u64, u64, Closer),
     owner: Owner,
@@ -536,7 +536,7 @@ pub(crate) fn all() -> Vec<(&'static str, Summary, Vec<TrialRecord>)> {
     ]
 }
 
-/// A trial of `seconds` at `per_s` whose verdict and loss follow from `verdict`.
+/// Returns a trial of `seconds` at `per_s` whose verdict and loss follow from `verdict`.
 pub(crate) fn trial(
     number: u32,
     phase: Phase,
@@ -642,7 +642,7 @@ fn find_with(tip: TippingPoint, trials: &[TrialRecord], verdict: Verdict) -> Sum
     Summary::new(head, &shown.measurement.tally)
 }
 
-/// The regular search with a cause that is only correlated.
+/// Returns the regular search with a cause that is only correlated.
 pub(crate) fn find_correlated() -> (Summary, Vec<TrialRecord>) {
     let (mut summary, trials) = find_regular();
     for cause in summary.causes.iter_mut().flatten() {
@@ -663,7 +663,7 @@ pub(crate) fn find_regular() -> (Summary, Vec<TrialRecord>) {
     (summary.with_timers(&cliffs, Some(timers()), longest), trials)
 }
 
-/// Six searches, of which one ended without an interval.
+/// Returns six searches, of which one ended without an interval.
 pub(crate) fn find_repeated() -> Summary {
     let search = |number, lower: Option<f64>, upper, outcome: Outcome, exit_code| RepeatedSearch {
         number,

@@ -27,7 +27,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line every `every_s` seconds of a load; nothing is shown before the first event.
+    /// Creates a line every `every_s` seconds of a load; nothing is shown before the first event.
     pub fn new(every_s: u32) -> Self {
         let since_line = (Tally::default(), 0);
         Self { every_s, run: RunState::default(), wait_told: false, since_line }
@@ -52,7 +52,7 @@ impl Progress {
         }
     }
 
-    /// The line that is due, without its end.
+    /// Returns the line that is due, without its end.
     fn line_of_event(&mut self, event: &Event, elapsed: Nanos) -> Option<String> {
         self.run.handle_event(event, elapsed);
         match event {
@@ -80,7 +80,7 @@ impl Progress {
         self.run.hold_line(elapsed).or_else(|| Some(self.line(interval.second, &answers)))
     }
 
-    /// `trial 7 at 18,200/s, 3 s of 5 s: …`; `10 s of 25 s: …` of a load by itself.
+    /// Returns `trial 7 at 18,200/s, 3 s of 5 s: …`; `10 s of 25 s: …` of a load by itself.
     fn line(&self, second: u32, answers: &str) -> String {
         let mut parts = Vec::new();
         if let Some(trial) = &self.run.trial {
@@ -96,7 +96,7 @@ impl Progress {
         format!("{}: {answers}{}", parts.join(", "), bounds.unwrap_or_default())
     }
 
-    /// `4 s of 10 s`.
+    /// Returns `4 s of 10 s`.
     fn place(&self, into_load: Nanos) -> String {
         let seconds = into_load.as_secs_f64().floor();
         match self.run.planned.map(|planned| planned.as_secs_f64().ceil()) {
@@ -109,7 +109,7 @@ impl Progress {
     }
 }
 
-/// `4,998/s, 100 % ok, p99 3.21 ms, 100 connections`.
+/// Returns `4,998/s, 100 % ok, p99 3.21 ms, 100 connections`.
 fn answers((tally, seconds): &(Tally, u32)) -> String {
     let (ended, held) = (tally.ok + tally.errors_total(), grouped(tally.connections.held_end));
     if ended == 0 {

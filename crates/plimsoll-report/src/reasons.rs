@@ -33,7 +33,7 @@ impl Advice {
         Self { sentence: sentence.into(), remedy: remedy.into() }
     }
 
-    /// Both in one line.
+    /// Returns both in one line.
     pub(crate) fn text(&self) -> String {
         joined(&self.sentence, &self.remedy)
     }
@@ -129,7 +129,7 @@ pub(crate) fn paragraphs(class: &str, summary: &Summary) -> Vec<String> {
     lines.collect()
 }
 
-/// The remedy for connections that the server ended while no operation was open on them, without a reason.
+/// Returns the remedy for connections that the server ended while no operation was open on them, without a reason.
 pub(crate) fn lost_idle(class: ErrorClass, summary: &Summary) -> Option<&'static str> {
     let is_ended = matches!(class, ErrorClass::ClosedByPeer | ErrorClass::ResetByPeer);
     // Many brokers, such as mosquitto 2.0, end a session that is taken over without a DISCONNECT.
@@ -159,7 +159,7 @@ fn occurrence(counted: &ReasonSummary) -> String {
     }
 }
 
-/// The line for the first failure of a load, while it runs.
+/// Returns the line for the first failure of a load, while it runs.
 pub(crate) fn first_failure(class: ErrorClass, reason: &Reason) -> String {
     format!("first fault: {}", clean(&advice(Some(class), reason, Setting::default()).sentence))
 }
@@ -180,7 +180,7 @@ pub(crate) fn put_words(summary: &mut Summary) {
 const CERTIFICATE_MISSING: &str = "the server asks for a client certificate, and none was sent";
 const GIVE_CERTIFICATE: &str = "give one with --cert and --key";
 
-/// The row of a reason.
+/// Returns the row of a reason.
 fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advice {
     match reason {
         Reason::Status { status, body } => {
@@ -229,7 +229,7 @@ fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advic
     }
 }
 
-/// A new connection that the server ended behind the first request.
+/// Returns the row of a new connection that the server ended after the first request.
 fn of_unanswered(reset: bool, setting: Setting) -> Advice {
     let ended = if reset { "reset" } else { "closed" };
     match setting.greeting {
@@ -285,7 +285,7 @@ fn of_cut_handshake(reset: bool, setting: Setting) -> Advice {
     )
 }
 
-/// An alert of TLS, by its name in RFC 8446.
+/// Returns the row of a TLS alert, by its name in RFC 8446.
 fn of_alert(alert: &str, setting: Setting) -> Advice {
     let (means, remedy) = table! { alert;
         "handshake_failure" | "insufficient_security" =>
@@ -317,7 +317,7 @@ fn of_alert(alert: &str, setting: Setting) -> Advice {
     Advice::new(format!("the server ended TLS with the alert {alert}: {means}"), remedy)
 }
 
-/// The remedy for a fault of a certificate. `--insecure` skips the check in each case.
+/// Returns the remedy for a fault of a certificate. `--insecure` skips the check in each case.
 fn of_certificate(fault: &CertificateFault) -> String {
     use CertificateFault as F;
     let remedy = table! { fault;
@@ -348,7 +348,7 @@ fn of_certificate(fault: &CertificateFault) -> String {
     format!("{remedy}; --insecure skips the check")
 }
 
-/// The remedy for a class of which no reason is known.
+/// Returns the remedy for a class of which no reason is known.
 pub(crate) const fn remedy_of_class(class: ErrorClass) -> &'static str {
     use ErrorClass as C;
     table! { class;

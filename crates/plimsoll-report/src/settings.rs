@@ -207,7 +207,7 @@ fn sources(load: &LoadSettings, settings: &Settings) -> Option<String> {
     }
 }
 
-/// `21,000 handshakes/s from 64 addresses`.
+/// Returns `21,000 handshakes/s from 64 addresses`.
 pub fn allowed(ports: SourcePorts) -> String {
     let SourcePorts { handshakes_per_s, addresses } = ports;
     let plural = if addresses == 1 { "" } else { "es" };

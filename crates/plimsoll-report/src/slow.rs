@@ -7,7 +7,7 @@ use crate::terminal::layout::cpu_percent;
 /// Lines that are shown; more say the same again.
 const SHOWN: usize = 4;
 
-/// A line for each of the slowest trials, in the order of the trials, and one for the rest.
+/// Returns a line for each of the slowest trials, in the order of the trials, and one for the rest.
 pub(crate) fn lines(slow: &[Slow]) -> Vec<String> {
     let mut shown: Vec<&Slow> = slow.iter().collect();
     shown.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
@@ -20,7 +20,7 @@ pub(crate) fn lines(slow: &[Slow]) -> Vec<String> {
     lines
 }
 
-/// Time lost, relative to the trial.
+/// Returns the time lost, relative to the trial.
 fn weight(slow: &Slow) -> f64 {
     match slow.what {
         Slower::Host(SlowSeconds { by, seconds, of })

@@ -12,7 +12,7 @@ use plimsoll_model::units::grouped;
 use crate::terminal::findings;
 use crate::terminal::layout::{clean, counted};
 
-/// The reason as a clause, without a full stop.
+/// Returns the reason as a clause, without a full stop.
 pub(crate) fn reason(why: &Stopped) -> String {
     match why {
         Stopped::Interrupted => "interrupted".to_owned(),
@@ -51,7 +51,7 @@ pub(crate) fn reason(why: &Stopped) -> String {
     }
 }
 
-/// The state of a server that did not return to its base line, as a clause.
+/// Returns the state of a server that did not return to its base line, as a clause.
 pub(crate) fn not_recovered(NotRecovered { cut, waited, differs }: NotRecovered) -> String {
     let differs = match differs {
         BaseProperty::Connections => "not all connections were open and answered",
@@ -62,7 +62,7 @@ pub(crate) fn not_recovered(NotRecovered { cut, waited, differs }: NotRecovered)
     format!("the server was not as before {waited} after a storm of {cut}: {differs}")
 }
 
-/// The failure as a clause, without a full stop.
+/// Returns the failure as a clause, without a full stop.
 pub(crate) fn failure(why: &ServerFailure) -> String {
     let part = |count: &u64, asked: &u64, what: &str| {
         format!("{} of {} {what}", grouped(*count), counted(*asked, "connection"))

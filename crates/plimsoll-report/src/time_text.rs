@@ -23,7 +23,7 @@ pub fn rfc3339_ns(unix_ns: u64) -> String {
     humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
 }
 
-/// A span to the second, or to the minute from an hour on: `45 s`, `3 m 30 s`, `1 h 30 m`. Below ten
+/// Returns a span to the second, or to the minute from an hour on: `45 s`, `3 m 30 s`, `1 h 30 m`. Below ten
 /// seconds as [`Nanos`] shows it.
 pub fn rounded(span: Nanos) -> String {
     let seconds = span.as_secs_f64().round() as u64;

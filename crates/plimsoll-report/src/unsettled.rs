@@ -14,7 +14,7 @@ use crate::stopped::not_recovered;
 use crate::terminal::counted;
 use crate::time_text::rounded;
 
-/// The reason as a clause, without a full stop.
+/// Returns the reason as a clause, without a full stop.
 pub(crate) fn reason(why: &Unsettled) -> String {
     match why {
         Unsettled::Time { budget } => format!("the time budget of {} ended", rounded(*budget)),
@@ -137,7 +137,7 @@ fn allowed(goal: &Goal) -> String {
     format!("the {:.3} % that the goal allows", goal.bad_ratio_max() * 100.0)
 }
 
-/// `text` with what was observed beside the trials.
+/// Returns `text` with what was observed beside the trials.
 fn with(text: String, beside: &[Contrast]) -> String {
     if beside.is_empty() {
         return text;

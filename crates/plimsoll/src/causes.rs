@@ -19,13 +19,13 @@ const BESIDE: f64 = 1.2;
 /// Every host's readings, by name.
 pub(crate) type Readings = BTreeMap<String, Vec<Reading>>;
 
-/// The readings in the archive `dir`; none where they cannot be read.
+/// Returns the readings in the archive `dir`; none where they cannot be read.
 pub(crate) fn readings(dir: &Path) -> Readings {
     read_hosts(dir).unwrap_or_default()
 }
 
-/// The causes of what `find` found; empty where no resource was the limit. `None` where that cannot be said: the
-/// generator was the limit, the search was cut short, or no host was read.
+/// Returns the causes of what `find` found; empty where no resource was the limit. `None` where that cannot be said:
+/// the generator was the limit, the search was cut short, or no host was read.
 pub(crate) fn of(
     readings: &Readings,
     find: &FindSummary,
@@ -64,7 +64,7 @@ pub(crate) fn of(
     (is_known || !is_told).then_some(found)
 }
 
-/// The connections at which the resource runs out that ended a search before they were reached.
+/// Returns the connections at which the resource runs out that ended a search before they were reached.
 fn stopped_at(find: &FindSummary) -> Option<(f64, f64)> {
     let projection = find.connections.as_ref()?.stopped_by.as_ref()?;
     let end = projection.ends_at?;

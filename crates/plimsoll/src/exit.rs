@@ -74,7 +74,7 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    /// A usage error: what is wrong, and the fix.
+    /// Creates a usage error: what is wrong, and the fix.
     pub(crate) fn usage(what: impl fmt::Display, fix: impl fmt::Display) -> Self {
         Self::Usage(format!("{what}; {fix}"))
     }
@@ -94,7 +94,7 @@ impl Stop {
         Self::CannotRun(why.to_string())
     }
 
-    /// The process's exit code.
+    /// Returns the process's exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Asked(_) => DONE,
@@ -104,8 +104,8 @@ impl Stop {
         }
     }
 
-    /// The line for stderr, unless a report has been written instead. Whatever peers and hosts have said is in it as
-    /// text alone.
+    /// Returns the line for stderr, unless a report has been written instead. Whatever peers and hosts have said is in
+    /// it as text alone.
     pub(crate) fn complaint(&self) -> Option<String> {
         let shown = |line: &String| line.split('\n').map(clean).collect::<Vec<_>>().join("\n");
         match self {

@@ -145,7 +145,7 @@ impl From<LabError> for Stop {
     }
 }
 
-/// The name of this host.
+/// Returns the name of this host.
 pub(crate) fn host_name() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }

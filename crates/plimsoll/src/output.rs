@@ -70,7 +70,7 @@ fn complain(flag: &str, name: &str, written: Result<(), ReportError>) -> Result<
     Err(Stop::CannotRun(format!("cannot write {flag} {name}: {why}")))
 }
 
-/// The stream of a report: not the one of a result.
+/// Returns the stream of a report: not the one of a result.
 pub(crate) fn report_stream<'a>(places: impl IntoIterator<Item = &'a OutputFile>) -> Stream {
     let is_taken = places.into_iter().any(|place| *place == OutputFile::Stdout);
     if is_taken { Stream::Err } else { Stream::Out }

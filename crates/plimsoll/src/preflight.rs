@@ -66,7 +66,7 @@ pub(crate) fn host_limits() -> HostLimits {
     }
 }
 
-/// Ports of one address that connections may come from.
+/// Returns the number of ports of one address that connections may come from.
 pub(crate) fn ports_per_source(limits: &HostLimits) -> u64 {
     limits.ports_per_source.unwrap_or(PORTS_DEFAULT)
 }
@@ -165,7 +165,7 @@ pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<F
     Err(Stop::TooMany(lines))
 }
 
-/// The highest level of a search that this host can hold, at most `shape.connections`, and the
+/// Returns the highest level of a search that this host can hold, at most `shape.connections`, and the
 /// limit that prevents a higher one. Refused where not even `lowest` fits.
 pub(crate) fn highest(
     shape: &Shape,

@@ -66,22 +66,22 @@ impl Publisher {
         self.feed.is_some()
     }
 
-    /// A run begins.
+    /// Publishes the start of a run.
     pub(crate) fn begin(&self, head: impl FnOnce() -> RunHead) {
         self.with_feed(|feed| feed.begin(head()));
     }
 
-    /// Something happened.
+    /// Publishes an event.
     pub(crate) fn handle_event(&self, event: &Event) {
         self.with_feed(|feed| feed.handle_event(event, now()));
     }
 
-    /// A host was read.
+    /// Publishes a reading of a host.
     pub(crate) fn handle_reading(&self, host: &str, reading: &Reading) {
         self.with_feed(|feed| feed.handle_reading(host, reading));
     }
 
-    /// The run has ended.
+    /// Publishes the end of the run.
     pub(crate) fn end(&self, summary: &Summary) {
         self.with_feed(|feed| feed.end(summary));
     }
@@ -93,7 +93,7 @@ impl Publisher {
         }
     }
 
-    /// A line for the reader, where there is something to say.
+    /// Returns the next line for the user, if there is one.
     pub(crate) fn note(&self) -> Option<String> {
         self.feed.as_ref()?.borrow().note()
     }

@@ -169,7 +169,7 @@ impl Run {
         })
     }
 
-    /// From now on, a key can pause the ramps.
+    /// Allows a key to pause the ramps from now on.
     pub(crate) const fn let_pause(&mut self) {
         self.pause = Some(false);
     }
@@ -179,7 +179,7 @@ impl Run {
         self.pause == Some(true)
     }
 
-    /// Time since the run began.
+    /// Returns the time since the run began.
     pub(crate) fn elapsed(&self) -> Nanos {
         now().since(self.began)
     }
@@ -250,7 +250,7 @@ impl Run {
         }
     }
 
-    /// The run is being ended.
+    /// Records that the run is being ended.
     pub(crate) fn handle_stop(&mut self) {
         if let Shown::Screen(display, tracker) = &mut self.shown {
             tracker.handle_stop();
@@ -258,7 +258,7 @@ impl Run {
         }
     }
 
-    /// The archive's directory, if the archive is complete.
+    /// Returns the archive's directory, if the archive is complete.
     pub(crate) fn archive_dir(&self) -> Option<String> {
         let whole = self.archive_error.is_none();
         self.archive.as_ref().filter(|_| whole).map(|(_, dir)| dir.display().to_string())
@@ -336,7 +336,7 @@ enum Shown {
 }
 
 impl Shown {
-    /// A screen where one can be drawn, else lines.
+    /// Creates a screen where one can be drawn, else lines.
     fn start(tracker: Tracker, began: Nanos, interrupts: Option<&Interrupts>) -> Self {
         if let Some(interrupts) = interrupts.filter(|_| screen::takes_screen())
             && let Ok(display) = Display::start(tracker.state().clone(), began, interrupts)
@@ -368,7 +368,7 @@ fn write_page(dir: &Path, summary: &Summary) -> Result<(), ReportError> {
         .map_err(|source| ReportError::Write { path, source })
 }
 
-/// The default place of an archive.
+/// Returns the default place of an archive.
 fn archive_place(command: &str, unix_s: u64) -> PathBuf {
     let stamp = time_text::compact(unix_s);
     let command = command.replace(' ', "-");
@@ -380,7 +380,7 @@ pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<()> {
     output::write("--json", place, |out| json::write_summary(summary, out))
 }
 
-/// The settings that shape the measurement: those of the plan, and those that only the flags have.
+/// Returns the settings that shape the measurement: those of the plan, and those that only the flags have.
 pub(crate) fn settings(job: &LoadJob) -> Settings {
     let event =
         |one: &Disruption| PlannedEvent { what: one.kind.to_string(), at_s: one.at.as_secs_f64() };

@@ -35,7 +35,7 @@ impl Stream {
         self.draws() && wants_colours(var_os("NO_COLOR"))
     }
 
-    /// Width and colours of a report there.
+    /// Returns the width and colours of a report there.
     pub(crate) fn style(self) -> Style {
         let plain = Style { color: self.colours(), log: job_log(), ..Style::default() };
         let size = match self {
@@ -61,7 +61,7 @@ pub(crate) fn is_ci() -> bool {
     var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
-/// The service of continuous integration whose log this is, where it is one that folds.
+/// Returns the service of continuous integration whose log this is, where it is one that folds.
 fn job_log() -> Option<JobLog> {
     let is_true = |name| var_os(name).is_some_and(|value| value == "true");
     if is_true("GITHUB_ACTIONS") {

@@ -119,8 +119,8 @@ fn other_run() -> Option<HostNeed> {
     None
 }
 
-/// The address of this host on the way to another one, as the kernel chooses it. Nothing is sent: a UDP socket only
-/// chooses its route.
+/// Returns the address of this host on the way to another one, as the kernel chooses it. Nothing is sent: a UDP socket
+/// only chooses its route.
 fn route(to: SocketAddr) -> Result<IpAddr, HostNeed> {
     let chosen = UdpSocket::bind(address::any_like(to))
         .and_then(|socket| socket.connect(to).and_then(|()| socket.local_addr()));
@@ -181,7 +181,7 @@ pub(crate) fn findings(surveys: &[SurveyedHost]) -> Findings {
     }
 }
 
-/// The first thing that a host lacks for its part.
+/// Returns the first thing that a host lacks for its part.
 pub(crate) fn lacks(host: &SurveyedHost) -> Option<String> {
     let off_ns = clock_off_ns(&host.survey, host.read_at);
     let clock = (Nanos(off_ns.unsigned_abs()) > CLOCK_OFF_MAX).then(|| clock_need(off_ns));

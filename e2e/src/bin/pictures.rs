@@ -86,7 +86,7 @@ impl Run {
         format!("plimsoll lab --sut haproxy, {}, {day}, {}", haproxy(), machine())
     }
 
-    /// The answer in one line.
+    /// Returns the answer in one line.
     fn title(&self) -> String {
         let find = &self.summary["find"];
         let rate = |key: &str| match find[key].as_f64() {
@@ -126,7 +126,7 @@ impl Run {
     }
 }
 
-/// The top of a page as PNG.
+/// Returns the top of a page as PNG.
 fn top_of(page: &Page<'_>) -> Vec<u8> {
     let clip = json!({ "x": 0, "y": 0, "width": PAGE.0, "height": PAGE.1, "scale": 1 });
     let how = json!({ "captureBeyondViewport": true, "clip": clip });
@@ -155,7 +155,7 @@ fn write(path: &Path, bytes: &[u8]) {
     println!("{} ({} bytes)", path.display(), bytes.len());
 }
 
-/// `HAProxy 2.6.12`.
+/// Returns `HAProxy 2.6.12`.
 fn haproxy() -> String {
     let output = Command::new(program::installed("haproxy")).arg("-v").output();
     let text = output.map(|output| output.stdout).unwrap_or_default();
@@ -164,7 +164,7 @@ fn haproxy() -> String {
     format!("HAProxy {}", version.split(['-', '+']).next().unwrap_or_default())
 }
 
-/// `2 x Intel(R) Xeon(R) Processor @ 2.50GHz`.
+/// Returns `2 x Intel(R) Xeon(R) Processor @ 2.50GHz`.
 fn machine() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let models: Vec<&str> =

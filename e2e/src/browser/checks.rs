@@ -26,7 +26,7 @@ const AXE_RULES: &str = r#"{ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa
 /// More stops than any page has.
 const TABS_MAX: usize = 400;
 
-/// The result of an expression in terms of checks.js.
+/// Returns the result of an expression in terms of checks.js.
 fn probe(page: &Page<'_>, expression: &str) -> Value {
     page.evaluate(&format!("(() => {{ {PROBE}\nreturn {expression}; }})()"))
 }
@@ -184,23 +184,23 @@ fn arrows(page: &Page<'_>, figure: &str) -> Vec<String> {
     wrong
 }
 
-/// The trials that a chart has marks of, as (number, verdict).
+/// Returns the trials that a chart has marks of, as (number, verdict).
 pub fn trial_marks(page: &Page<'_>, chart: &str) -> Vec<(u64, String)> {
     let found = probe(page, &format!("trialMarks({chart:?})"));
     serde_json::from_value(found).expect("what trialMarks() gives")
 }
 
-/// The titles of all axes.
+/// Returns the titles of all axes.
 pub fn axis_titles(page: &Page<'_>) -> Vec<String> {
     probed(page, "axisTitles()")
 }
 
-/// The captions of all tables outside of figures, with their numbers of rows.
+/// Returns the captions of all tables outside of figures, with their numbers of rows.
 pub fn tables(page: &Page<'_>) -> Vec<String> {
     probed(page, "tables()")
 }
 
-/// The cells of the table that a CSS selector finds.
+/// Returns the cells of the table that a CSS selector finds.
 pub fn cells(page: &Page<'_>, selector: &str) -> Vec<Vec<String>> {
     let found = probe(page, &format!("cells({selector:?})"));
     serde_json::from_value(found).expect("what cells() gives")

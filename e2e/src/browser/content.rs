@@ -100,7 +100,7 @@ fn trials(run: &Run) -> Vec<(u64, String, f64)> {
     run.trials().iter().map(read).collect()
 }
 
-/// The numbers of the first sentence of the terminal's report.
+/// Returns the numbers of the first sentence of the terminal's report.
 fn answer(run: &Run) -> Vec<String> {
     let report = run.report();
     let sentence = report.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
@@ -114,7 +114,7 @@ fn numbers(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// The figures of a summary that its page names, as it writes them.
+/// Returns the figures of a summary that its page names, as it writes them.
 fn figures(summary: &Value) -> Vec<String> {
     let number = |path: &str| summary.pointer(path).and_then(Value::as_f64);
     let named = NAMED.iter().filter_map(|(path, figure)| Some(figure.text(number(path)?)));
@@ -142,7 +142,7 @@ impl Figure {
     }
 }
 
-/// A whole number with commas.
+/// Returns a whole number with commas.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! The contrast of two colours, as WCAG 2.2 counts it.
 
-/// The contrast of two colours as CSS computes them, `rgb(1, 2, 3)` or `rgba(1, 2, 3, 0.5)`: from 1 to 21. What is
-/// translucent is seen on `background`, which is not. `None` for any other notation.
+/// Returns the contrast of two colours as CSS computes them, `rgb(1, 2, 3)` or `rgba(1, 2, 3, 0.5)`: from 1 to 21. What
+/// is translucent is seen on `background`, which is not. `None` for any other notation.
 pub(super) fn ratio(colour: &str, background: &str) -> Option<f64> {
     let (below, _) = parse(background)?;
     let (above, alpha) = parse(colour)?;

@@ -79,7 +79,7 @@ impl Browser {
         browser
     }
 
-    /// An empty page.
+    /// Returns an empty page.
     pub fn page(&self) -> Page<'_> {
         Page::open(self)
     }
@@ -93,7 +93,7 @@ impl Browser {
     }
 }
 
-/// The browser's program: the one without a window where both are installed, which starts in half the
+/// Returns the browser's program: the one without a window where both are installed, which starts in half the
 /// time.
 fn program() -> PathBuf {
     ["chromium-headless-shell", "chromium"]

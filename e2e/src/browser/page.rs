@@ -45,7 +45,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// `light-1600`.
+    /// Returns `light-1600`.
     pub fn name(self) -> String {
         format!("{}-{}", self.theme.name(), self.width)
     }
@@ -146,7 +146,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The value of an expression, which may be a promise.
+    /// Returns the value of an expression, which may be a promise.
     pub fn evaluate(&self, expression: &str) -> Value {
         let call = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let mut answer = self.call("Runtime.evaluate", &call);
@@ -157,7 +157,7 @@ impl<'a> Page<'a> {
         answer["result"]["value"].take()
     }
 
-    /// The list of texts that an expression gives.
+    /// Returns the list of texts that an expression gives.
     pub fn texts(&self, expression: &str) -> Vec<String> {
         let value = self.evaluate(expression);
         let list = serde_json::from_value(value.clone());
@@ -203,7 +203,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The page on paper, as PDF; with backgrounds, so that a dark one is seen.
+    /// Returns the page on paper, as PDF; with backgrounds, so that a dark one is seen.
     pub fn print(&self) -> Vec<u8> {
         let how = json!({ "preferCSSPageSize": true, "printBackground": true });
         bytes_of(&self.call("Page.printToPDF", &how)["data"])
@@ -218,7 +218,7 @@ impl Drop for Page<'_> {
     }
 }
 
-/// The URL of a file; names of the tests' files need no escapes.
+/// Returns the URL of a file; names of the tests' files need no escapes.
 pub(super) fn file_url(path: &Path) -> String {
     format!("file://{}", path.display())
 }

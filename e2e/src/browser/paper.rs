@@ -10,7 +10,7 @@ const LIGHT_MIN: f64 = 0.5;
 /// Enough to tell light from dark.
 const DOTS_PER_INCH: &str = "10";
 
-/// The text of each sheet of a PDF.
+/// Returns the text of each sheet of a PDF.
 pub fn sheets(pdf: &Path) -> Vec<String> {
     let text = run("pdftotext", &[pdf.as_os_str().to_str().expect("a plain name"), "-"]).stdout;
     let text = String::from_utf8(text).expect("pdftotext writes UTF-8");
@@ -28,7 +28,7 @@ pub fn lacks(sheets: &[String], titles: &[String]) -> Vec<String> {
     empty.chain(absent.map(|title| format!("no {title:?}"))).collect()
 }
 
-/// The sheets of a PDF that are not light.
+/// Returns the sheets of a PDF that are not light.
 pub fn dark_sheets(pdf: &Path) -> Vec<String> {
     let path = pdf.as_os_str().to_str().expect("a plain name");
     let images = run("pdftoppm", &["-r", DOTS_PER_INCH, "-gray", path]).stdout;
@@ -36,7 +36,7 @@ pub fn dark_sheets(pdf: &Path) -> Vec<String> {
     dark.map(|(index, light)| format!("sheet {} is dark: {light:.2} of white", index + 1)).collect()
 }
 
-/// The mean of each image of a row of binary PGM files, of which 1 is white.
+/// Returns the mean of each image of a row of binary PGM files, of which 1 is white.
 fn lightness(mut images: &[u8]) -> Vec<f64> {
     let mut found = Vec::new();
     while !images.is_empty() {

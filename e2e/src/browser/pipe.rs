@@ -92,7 +92,7 @@ impl Pipe {
     }
 }
 
-/// The messages of a stream, until it ends.
+/// Returns the messages of a stream, until it ends.
 fn messages(stream: impl Read) -> impl Iterator<Item = Value> {
     let parts = BufReader::new(stream).split(0).map_while(Result::ok);
     parts.filter_map(|part| serde_json::from_slice(&part).ok())

@@ -14,7 +14,7 @@ const LEFT: f64 = 110.0;
 const RIGHT: f64 = 90.0;
 const TOP: f64 = 44.0;
 
-/// The programs of a row of a benchmark and their medians, the smallest first. `row` is one of `rows` in
+/// Returns the programs of a row of a benchmark and their medians, the smallest first. `row` is one of `rows` in
 /// `docs/benchmarks/PART.json`.
 pub fn medians(row: &Value) -> Vec<(String, f64)> {
     let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -32,7 +32,7 @@ pub fn medians(row: &Value) -> Vec<(String, f64)> {
     all
 }
 
-/// A bar for each, with `title` above and `about` below.
+/// Returns a bar for each, with `title` above and `about` below.
 pub fn svg(bars: &[(String, f64)], unit: &str, title: &str, about: &str, theme: Theme) -> String {
     let palette = Palette::of(theme);
     let height = TOP + bars.len() as f64 * ROW + 30.0;

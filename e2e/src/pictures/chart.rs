@@ -6,7 +6,7 @@ use crate::browser::Page;
 
 const PROGRAM: &str = include_str!("chart.js");
 
-/// The first drawing of the chart `name` as it is shown, with `title` above and `about` below.
+/// Returns the first drawing of the chart `name` as it is shown, with `title` above and `about` below.
 pub fn svg(page: &Page<'_>, name: &str, title: &str, about: &str) -> String {
     let selector = format!("figure[data-chart=\"{name}\"] svg[role=\"img\"]");
     let call = format!("standalone({}, {}, {})", json!(selector), json!(title), json!(about));

@@ -18,7 +18,7 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// The colours of the report page in the same theme.
+    /// Returns the colours of the report page in the same theme.
     pub(crate) const fn of(theme: Theme) -> Self {
         match theme {
             Theme::Light => Self {
@@ -41,7 +41,7 @@ impl Palette {
     }
 }
 
-/// Text within XML.
+/// Returns the text within XML.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

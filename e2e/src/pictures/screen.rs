@@ -62,7 +62,7 @@ struct Span {
     style: Style,
 }
 
-/// The spans of a line with SGR sequences; `style` goes on to the next line.
+/// Returns the spans of a line with SGR sequences; `style` goes on to the next line.
 fn spans(line: &str, style: &mut Style) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut column = 0;
@@ -87,7 +87,7 @@ fn spans(line: &str, style: &mut Style) -> Vec<Span> {
     spans
 }
 
-/// The screen as SVG, `columns` wide, with `about` below it.
+/// Returns the screen as SVG, `columns` wide, with `about` below it.
 pub fn svg(captured: &str, columns: usize, theme: Theme, about: &str) -> String {
     let palette = Palette::of(theme);
     let lines: Vec<&str> = captured.trim_end().lines().collect();

@@ -20,7 +20,7 @@ const NEIGHBOUR: &str = "import time\n\
     due = max(due, time.monotonic() - 0.1) + 0.01\n    \
     time.sleep(max(0, due - time.monotonic()))\n";
 
-/// A frontend that burns CPU and answers.
+/// Returns a frontend that burns CPU and answers.
 fn burning() -> String {
     format!("http-request lua.burn\n    {PONG}")
 }
@@ -54,7 +54,7 @@ pub(super) fn all() -> Vec<Recipe> {
     [own(), shared(), handshakes()].concat()
 }
 
-/// The CPUs that a server and its backends may use.
+/// Returns the CPUs that a server and its backends may use.
 fn own() -> Vec<Recipe> {
     vec![
         Recipe::new(1, "one thread that works 3 ms for each request", Cause("server-cpu"))
@@ -145,7 +145,7 @@ fn own() -> Vec<Recipe> {
     ]
 }
 
-/// CPUs that a quota, a neighbour or the clients take.
+/// Returns CPUs that a quota, a neighbour or the clients take.
 fn shared() -> Vec<Recipe> {
     vec![
         Recipe::new(24, "20 ms of CPU in each 100 ms", Cause("cpu-quota"))

@@ -11,7 +11,7 @@ const ROWS_MIN: usize = 60;
 /// Rows that name no cause where a person could have, in percent.
 const UNKNOWN_MAX: usize = 5;
 
-/// The cells of the rows below `header`, up to the end of that table.
+/// Returns the cells of the rows below `header`, up to the end of that table.
 fn rows(text: &str, header: &str) -> Vec<Vec<String>> {
     let table = text.lines().skip_while(|line| !line.starts_with(header)).skip(2);
     let rows = table.take_while(|line| line.starts_with('|'));

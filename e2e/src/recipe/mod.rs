@@ -211,21 +211,21 @@ impl Recipe {
         self
     }
 
-    /// The flags of `find rate` beside its URL.
+    /// Returns the flags of `find rate` beside its URL.
     fn rate(mut self, flags: &[&'static str]) -> Self {
         let own = ["find", "rate", "http://127.0.0.1:8080/", "--mode", "quick"];
         self.search = [&own[..], flags].concat();
         self
     }
 
-    /// The flags of `find connections` beside its URL.
+    /// Returns the flags of `find connections` beside its URL.
     fn connections(mut self, flags: &[&'static str]) -> Self {
         let own = ["find", "connections", "http://127.0.0.1:8080/", "--mode", "quick"];
         self.search = [&own[..], flags].concat();
         self
     }
 
-    /// The flags of `find handshakes` beside its URL, for some hundred of them a second.
+    /// Returns the flags of `find handshakes` beside its URL, for some hundred of them a second.
     fn handshakes(mut self, flags: &[&'static str]) -> Self {
         let own = ["find", "handshakes", "https://127.0.0.1:8080/", "-k", "--mode", "quick"];
         let range = ["--min", "40", "--max", "1000", "--slo", "p99<100ms,errors<1%"];
@@ -233,7 +233,7 @@ impl Recipe {
         self
     }
 
-    /// A whole command.
+    /// Returns a whole command.
     fn search(mut self, words: &[&'static str]) -> Self {
         self.search = words.to_vec();
         self
@@ -306,7 +306,7 @@ impl Recipe {
         }
     }
 
-    /// One line of JSON: what was to be found and what was.
+    /// Returns one line of JSON: what was to be found and what was.
     pub fn record(&self, seen: &Seen, answer: Answer) -> Value {
         let first = &seen.causes[0];
         let also: Vec<&Value> = seen
@@ -411,7 +411,7 @@ impl std::fmt::Display for Expected {
     }
 }
 
-/// Every recipe.
+/// Returns every recipe.
 pub fn all() -> Vec<Recipe> {
     [limits::all(), cpu::all(), waits::all(), network::all(), laboratory::all(), decoys::all()]
         .concat()
@@ -427,7 +427,7 @@ fn haproxy(global: &str, frontend: &str, sections: &str) -> String {
     )
 }
 
-/// A backend of one server, with what follows its address.
+/// Returns a backend of one server, with what follows its address.
 fn behind(server: &str) -> String {
     format!("    default_backend b\nbackend b\n    server s1 127.0.0.1:8081 {server}")
 }

@@ -28,7 +28,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A copy of an archive.
+    /// Creates a copy of an archive.
     pub fn of(name: &'static str, archive: &Path) -> Self {
         let run = Self::empty(name);
         copy(archive, &run.archive());
@@ -48,14 +48,14 @@ impl Run {
         run
     }
 
-    /// The archive that a run left as `run` in its folder.
+    /// Returns the archive that a run left as `run` in its folder.
     pub fn of_finished(name: &'static str, finished: &Finished) -> Self {
         let archive = finished.folder().join("run");
         assert!(archive.join("manifest.json").is_file(), "{name}: {finished:?}");
         Self::of(name, &archive)
     }
 
-    /// The archive's folder.
+    /// Returns the archive's folder.
     pub fn archive(&self) -> PathBuf {
         self.folder.path().join("run")
     }
@@ -65,7 +65,7 @@ impl Run {
         self.html_with(&[], name)
     }
 
-    /// The report of it and others, laid over each other.
+    /// Returns the report of it and others, laid over each other.
     pub fn html_with(&self, others: &[&Self], name: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         let archives = [self].into_iter().chain(others.iter().copied()).map(Self::archive);

@@ -27,7 +27,7 @@ impl Run {
         run
     }
 
-    /// A search like this one with so many trials, GOOD up to about half of the loads, some of them INVALID.
+    /// Returns a search like this one with so many trials, GOOD up to about half of the loads, some of them INVALID.
     #[must_use]
     pub fn with_trials(&self, name: &'static str, count: u64) -> Self {
         let (trials, intervals) = (self.lines("trials.jsonl"), self.lines("intervals.jsonl"));
@@ -73,7 +73,7 @@ impl Run {
         run
     }
 
-    /// A load like this one that lasted so long, with the readings of so many hosts.
+    /// Returns a load like this one that lasted so long, with the readings of so many hosts.
     #[must_use]
     pub fn lasting(&self, name: &'static str, seconds: u64, hosts: usize) -> Self {
         // Nothing came due in the last second, which ends with the last answer.
@@ -102,7 +102,7 @@ impl Run {
         run
     }
 
-    /// A load like this one of which nothing has a decent name.
+    /// Returns a load like this one of which nothing has a decent name.
     #[must_use]
     pub fn hostile(&self, name: &'static str) -> Self {
         let run = self.copied(name);
@@ -153,7 +153,7 @@ fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     value.pointer(path).unwrap_or_else(|| panic!("no {path} in {value}"))
 }
 
-/// The readings of a host for so many seconds: those of the archive again and again, with counters that grow.
+/// Returns the readings of a host for so many seconds: those of the archive again and again, with counters that grow.
 fn lasting(lines: &[Value], seconds: u64, host: &str) -> Vec<Value> {
     let lists: Vec<_> = lines.iter().filter(|line| line.get("series").is_some()).collect();
     let series = at(lists.last().expect("a list of series"), "/series").as_array().expect("a list");

@@ -58,7 +58,8 @@ fn serve(mut stream: &TcpStream, sender: &Sender<Served>) {
     }
 }
 
-/// Operations of the log in the `seconds` from its first one, those at the end by the part that lies in them.
+/// Returns the number of operations of the log in the `seconds` from its first one, those at the end by the part that
+/// lies in them.
 fn in_window(log: &[Served], seconds: f64) -> f64 {
     let first = log.iter().map(|(came, _)| *came).min().expect("a request");
     let ends = first + Duration::from_secs_f64(seconds);

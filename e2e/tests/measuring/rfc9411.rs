@@ -53,7 +53,7 @@ fn met(finished: &Finished) -> (Summary, Vec<Value>) {
     (summary, results)
 }
 
-/// A KPI of a result.
+/// Returns a KPI of a result.
 fn kpi(result: &Value, name: &str) -> f64 {
     let value = &result["kpis"][name];
     value.as_f64().unwrap_or_else(|| panic!("{name} is {value} in {result}"))

@@ -22,7 +22,7 @@ const TRIES: usize = 4;
 /// False alarms must be fewer than one in so many.
 const RUNS_PER_ALARM: usize = 100;
 
-/// CPU time since boot in ticks: what the hypervisor gave to others, and all.
+/// Returns the CPU time since boot in ticks: what the hypervisor gave to others, and all.
 fn cpu_time() -> (u64, u64) {
     let stat = std::fs::read_to_string("/proc/stat").expect("Linux has it");
     // cpu  user nice system idle iowait irq softirq steal guest guest_nice; user includes guest.

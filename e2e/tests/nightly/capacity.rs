@@ -19,7 +19,7 @@ const WIDTH_MAX: f64 = 1.05 + 1e-9;
 /// Longest quick search with everything around it, seconds.
 const SECONDS_MAX: f64 = 240.0;
 
-/// The bounds of a complete search.
+/// Returns the bounds of a complete search.
 fn bounds(summary: &Summary) -> (f64, f64) {
     assert_eq!(summary.text("find.outcome"), "regular", "{summary:?}");
     let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));

@@ -32,7 +32,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The recipes that are asked for.
+/// Returns the recipes that are asked for.
 fn wanted() -> Vec<Recipe> {
     let words = variable("CAUSES").unwrap_or_default();
     let words: Vec<&str> = words.split(',').filter(|word| !word.is_empty()).collect();
@@ -88,7 +88,7 @@ fn text<'a>(record: &'a Value, field: &str) -> &'a str {
     record[field].as_str().unwrap_or("-")
 }
 
-/// One line for each recipe, and below it what was expected against what was named.
+/// Returns one line for each recipe, and below it what was expected against what was named.
 fn matrix(records: &[Value]) -> String {
     let mut shown = String::from(
         "| row | recipe | tipping point, /s | cause | first named | resource, host | grade | |\n\

@@ -23,7 +23,7 @@ providers: [{gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider 
 conf_resolver: {default_uri_scheme: file}
 ";
 
-/// The collector, built once.
+/// Returns the collector, built once.
 fn built() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("collector");
     let collector = folder.join("collector");
@@ -54,7 +54,7 @@ fn metric<'a>(export: &'a str, name: &str) -> &'a str {
     after.split("Metric #").next().unwrap_or_default()
 }
 
-/// The number after `name` in the first line that has it.
+/// Returns the number after `name` in the first line that has it.
 fn number(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
     let number = line.and_then(|rest| rest.trim().parse().ok());

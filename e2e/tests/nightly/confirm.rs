@@ -54,15 +54,15 @@ impl Wrapper {
         }
     }
 
-    /// The first cause that a laboratory with it names.
+    /// Returns the first cause that a laboratory with it names.
     fn first_cause(self, flags: &[&str]) -> Value {
         let (_folder, path) = self.write();
         first_cause(&[&["--haproxy", &path.to_string_lossy()], flags].concat())
     }
 }
 
-/// The first cause that a laboratory with HAProxy names on a machine with control groups of version 2, which are as
-/// `first`, commands of bash, has left them when it ends. `None` where this host cannot run one.
+/// Returns the first cause that a laboratory with HAProxy names on a machine with control groups of version 2, which
+/// are as `first`, commands of bash, has left them when it ends. `None` where this host cannot run one.
 fn first_cause_on_a_machine(first: &str, wrapper: Wrapper) -> Option<Value> {
     let _alone = alone();
     let (folder, haproxy) = wrapper.write();
@@ -83,7 +83,7 @@ fn first_cause_on_a_machine(first: &str, wrapper: Wrapper) -> Option<Value> {
     Some(first_of(&Summary::parse(&format!("{{{json}}}"))))
 }
 
-/// The first cause of a laboratory, which names one.
+/// Returns the first cause of a laboratory, which names one.
 fn first_cause(flags: &[&str]) -> Value {
     let _alone = alone();
     let priority = Group::new("confirm-run", GroupLimit::CpuFirst).expect("root may");
@@ -97,7 +97,7 @@ fn first_cause(flags: &[&str]) -> Value {
     first_of(&run.summary(0))
 }
 
-/// The first cause of a summary, which has one.
+/// Returns the first cause of a summary, which has one.
 fn first_of(summary: &Summary) -> Value {
     let cause = summary.at("causes").get(0).cloned();
     let cause = cause.unwrap_or_else(|| panic!("no cause: {summary:?}"));
@@ -309,7 +309,7 @@ fn a_link() {
     assert_eq!(cause["confirmations"][0]["intervention"], "body-size", "{cause}");
 }
 
-/// The first cause of a search on an HAProxy that only the load may test.
+/// Returns the first cause of a search on an HAProxy that only the load may test.
 fn cause_of(haproxy: &Haproxy, search: &[&str]) -> Value {
     let watched =
         [format!("haproxy:{}", haproxy.stats_socket().display()), format!("pid:{}", haproxy.pid())];
@@ -317,7 +317,7 @@ fn cause_of(haproxy: &Haproxy, search: &[&str]) -> Value {
     foreign_cause(&[&["find"], search, &watch].concat(), &client)
 }
 
-/// The first cause that a quick search names, made by what `run` starts.
+/// Returns the first cause that a quick search names, made by what `run` starts.
 fn foreign_cause(search: &[&str], run: &dyn Fn(&[&str]) -> Plimsoll) -> Value {
     let own = ["--mode", "quick", "--confirm-cause", "--no-ui", "--json", "-"];
     first_of(&run(&[search, &own].concat()).start().finish_within(PATIENCE).summary(0))

@@ -75,7 +75,7 @@ fn body(stream: u32, bytes: &[u8]) -> Vec<u8> {
     frame(DATA, END_STREAM, stream, bytes)
 }
 
-/// An answer with this field beside its status.
+/// Returns an answer with this field beside its status.
 fn with(stream: u32, name: &str, value: &str) -> Vec<u8> {
     [head(stream, &[OK, &literal(name, value)].concat()), body(stream, b"pong")].concat()
 }

@@ -55,7 +55,7 @@ enum Asks {
 use Asks::{Publish, Subscribe};
 use Version::{V3, V5};
 
-/// A publish at QoS 1 to a broker that begins so.
+/// Returns a publish at QoS 1 to a broker that begins so.
 const fn connects(name: &'static str, version: Version, connack: &'static [u8]) -> Case {
     let (answer, pubcomp) = (b"\x40\x02\0\x01", b"");
     Case { name, version, asks: Publish(1), connack, answer, pubcomp, plimsoll: "ok", argued: None }

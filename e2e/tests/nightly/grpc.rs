@@ -59,7 +59,7 @@ health = channel.unary_unary('/grpc.health.v1.Health/Check')
 assert health(b'', timeout=10) is not None
 ";
 
-/// A folder with grpcio, the programs above and what its compiler makes of the service.
+/// Returns a folder with grpcio, the programs above and what its compiler makes of the service.
 fn prepared() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("grpc");
     fs::create_dir_all(&folder).expect("the target folder is writable");

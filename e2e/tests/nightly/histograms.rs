@@ -26,7 +26,7 @@ at = whole.get_value_at_percentile
 print(json.dumps({'count': whole.get_total_count(), 'p50': at(50), 'p99': at(99), 'max': whole.get_max_value()}))
 ";
 
-/// A folder with both, and the program above.
+/// Returns a folder with both, and the program above.
 fn prepared() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histograms");
     fs::create_dir_all(&folder).expect("the target folder is writable");

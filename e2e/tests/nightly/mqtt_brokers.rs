@@ -45,7 +45,7 @@ func main() {
 }
 ";
 
-/// The broker as a program.
+/// Returns the broker as a program.
 fn built() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mochi");
     fs::create_dir_all(&folder).expect("the target folder is writable");

@@ -87,7 +87,7 @@ fn assert_counted(summary: &Summary, log: &[f64]) {
     assert_eq!(summary.count("ok") + summary.count("errors"), log.len() as u64);
 }
 
-/// The smallest value that at least the fraction `q` of all does not exceed.
+/// Returns the smallest value that at least the fraction `q` of all does not exceed.
 fn nearest_rank(sorted: &[f64], q: f64) -> f64 {
     sorted[((sorted.len() as f64 * q).ceil() as usize).saturating_sub(1)]
 }

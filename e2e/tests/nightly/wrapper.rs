@@ -19,7 +19,7 @@ pub(crate) struct Wrapper {
 }
 
 impl Wrapper {
-    /// A program that starts HAProxy so.
+    /// Returns a program that starts HAProxy so.
     pub(crate) fn write(self) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path().display().to_string();

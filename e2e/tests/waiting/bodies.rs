@@ -43,7 +43,7 @@ fn read_body(reader: &mut impl Read, bytes: usize) -> (usize, bool) {
     (at, are_right)
 }
 
-/// The length that a request's head gives; `None` at the end of the connection.
+/// Returns the length that a request's head gives; `None` at the end of the connection.
 fn read_head(reader: &mut impl BufRead) -> Option<usize> {
     let mut length = 0;
     loop {
@@ -60,7 +60,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<usize> {
     }
 }
 
-/// A server that reads bodies to their end and answers 200.
+/// Returns a server that reads bodies to their end and answers 200.
 fn reader() -> (SocketAddr, Receiver<(usize, bool)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -86,7 +86,7 @@ fn serve(stream: &TcpStream, seen: &mpsc::Sender<(usize, bool)>) {
     }
 }
 
-/// All bytes in the files of a folder.
+/// Returns all bytes in the files of a folder.
 fn bytes_in(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
     entries.map(|entry| entry.metadata().expect("it is there").len()).sum()

@@ -74,7 +74,7 @@ const CLIENT: &[&str] = &["--role", "client"];
 /// It accepts them as well, as far as `hold` knows: the server has an address of this host.
 const BOTH_ENDS: &[&str] = &["--role", "client", "--role", "backend"];
 
-/// `doctor` for [`MANY`] connections, started by a shell that first does `before`.
+/// Returns `doctor` for [`MANY`] connections, started by a shell that first does `before`.
 fn doctor(before: &str, roles: &[&str]) -> (Vec<String>, u64) {
     let asked = MANY.to_string();
     let arguments = [&["doctor", "-c", &asked, "--json", "-"], roles].concat();
@@ -114,7 +114,7 @@ fn many_processes_are_no_obstacle_where_nothing_limits_threads() {
     assert_eq!(all.count("generator.processes"), 20);
 }
 
-/// A group called `name`, or says that this test checks nothing.
+/// Returns a group called `name`, or says that this test checks nothing.
 fn group(name: &str, limit: GroupLimit) -> Option<(Group, String)> {
     let made = Group::new(name, limit);
     if let Err(error) = &made {

@@ -13,7 +13,7 @@ use e2e::serve::Serve;
 use e2e::{port, wait};
 use serde_json::Value;
 
-/// The events of a run that may have ended in any way.
+/// Returns the events of a run that may have ended in any way.
 fn events(finished: &Finished) -> Vec<Value> {
     let written = fs::read_to_string(finished.folder().join("out.json"));
     let written = written.unwrap_or_else(|_| panic!("{}", finished.stderr));

@@ -26,7 +26,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The documents of a file.
+/// Returns the documents of a file.
 fn read(path: &Path) -> Vec<Value> {
     let file = fs::File::open(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     let mut python = Command::new("/usr/bin/python3");

@@ -10,7 +10,7 @@ use e2e::serve::Serve;
 use e2e::summary::Summary;
 use serde_json::{Value, json};
 
-/// The rows of a file of vegeta's: code, latency in ns, error, sequence.
+/// Returns the rows of a file of vegeta's: code, latency in ns, error, sequence.
 fn rows(path: &Path) -> Vec<(u16, u64, String, u64)> {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let row = |line: &str| {

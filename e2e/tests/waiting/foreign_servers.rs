@@ -20,7 +20,7 @@ fn tls_nginx(certificate: &Certificate, directives: &str) -> Nginx {
     Nginx::start(true, &ssl)
 }
 
-/// The connections that a log shows.
+/// Returns the connections that a log shows.
 fn connections(log: &[e2e::nginx::Logged]) -> u64 {
     let mut numbers: Vec<_> = log.iter().map(|logged| logged.connection).collect();
     numbers.sort_unstable();

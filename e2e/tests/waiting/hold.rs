@@ -37,7 +37,7 @@ fn assert_held(summary: &Summary, connections: u64) {
     assert_eq!(summary.count("errors"), 0, "{summary:?}");
 }
 
-/// Seconds of load in the archive of a run.
+/// Returns seconds of load in the archive of a run.
 fn seconds(running: &Running) -> usize {
     let path = running.folder().join("run/intervals.jsonl");
     fs::read_to_string(path).unwrap_or_default().matches('\n').count()
@@ -162,7 +162,7 @@ fn a_server_that_closes_idle_connections_loses_them_by_its_own_fault() {
     assert!(finished.stdout.contains("Lost connections"), "{}", finished.stdout);
 }
 
-/// The timer of idle connections in a summary: label, owner, and its value in seconds.
+/// Returns the timer of idle connections in a summary: label, owner, and its value in seconds.
 fn idle_timer(summary: &Summary) -> (String, String, f64) {
     let cliffs = summary.at("cliffs").as_array().expect("a list");
     let idle = cliffs.iter().find(|cliff| cliff["stretch"] == "idle");

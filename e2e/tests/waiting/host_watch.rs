@@ -15,7 +15,7 @@ use e2e::{port, wait};
 
 const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
 
-/// One request on a connection of its own; empty while nothing listens.
+/// Returns one request on a connection of its own; empty while nothing listens.
 fn fetch(address: SocketAddr, path: &str) -> String {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(address) {
@@ -27,7 +27,7 @@ fn fetch(address: SocketAddr, path: &str) -> String {
     answer
 }
 
-/// The value of the series that `line` begins with.
+/// Returns the value of the series that `line` begins with.
 fn metric(text: &str, series: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(series))?;
     line.split_once("} ")?.1.parse().ok()

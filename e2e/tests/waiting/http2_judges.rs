@@ -20,7 +20,7 @@ fn judged(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The cases that failed: their headings and sentences, one after another.
+/// Returns the cases that failed: their headings and sentences, one after another.
 fn failures(report: &str) -> Vec<&str> {
     // They are listed again behind this word, where there are any.
     let again = report.split_once("Failures:").map_or("", |(_, again)| again);

@@ -25,7 +25,7 @@ fn setting(name: u8, value: u8) -> Vec<u8> {
     frame(SETTINGS, 0, 0, &[0, name, 0, 0, 0, value])
 }
 
-/// An answer with status 200, these fields and no body.
+/// Returns an answer with status 200, these fields and no body.
 fn answer(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     let literal = |(name, value): &(&str, &str)| {
         [&[0, name.len() as u8], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat()

@@ -17,7 +17,7 @@ fn hold(flags: &[&str]) -> Plimsoll {
     Plimsoll::new([&always[..], &["--out", "run"], flags].concat())
 }
 
-/// The network namespace of a process, such as `net:[4026531840]`.
+/// Returns the network namespace of a process, such as `net:[4026531840]`.
 fn network(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
@@ -32,7 +32,7 @@ fn networks(running: &mut Running) -> BTreeSet<PathBuf> {
     running.descendants().iter().filter_map(|seen| network(seen.pid)).collect()
 }
 
-/// Every process that is in one of `networks` or keeps one open.
+/// Returns every process that is in one of `networks` or keeps one open.
 fn holders(networks: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let folders = fs::read_dir("/proc").expect("Linux has it").flatten().map(|entry| entry.path());
     let holds = |folder: &PathBuf| {
@@ -43,7 +43,7 @@ fn holders(networks: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     folders.filter(holds).collect()
 }
 
-/// The highest TCP established of each host of the archive.
+/// Returns the highest TCP established of each host of the archive.
 fn established(folder: &Path) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(folder.join("run/hosts.jsonl")).expect("archived");
     let (mut at, mut most) = (BTreeMap::new(), BTreeMap::new());

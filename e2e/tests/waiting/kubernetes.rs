@@ -83,7 +83,7 @@ fn what_cannot_run_in_a_cluster_is_one_line() {
     }
 }
 
-/// The objects of a run whose command has a secret in a header and in a file.
+/// Returns the objects of a run whose command has a secret in a header and in a file.
 fn objects(flags: &[&str], header: &str) -> Vec<String> {
     let always = ["k8s", "run", "--image", "registry.example/plimsoll:1", "--dry-run"];
     let command =

@@ -24,7 +24,7 @@ fn wait_for_lines(running: &mut Running, name: &str, count: usize) {
     });
 }
 
-/// The HAProxy of a lab that makes load. (Earlier ones only check the configuration.)
+/// Returns the HAProxy of a lab that makes load. (Earlier ones only check the configuration.)
 fn haproxy(running: &Running) -> Process {
     running.named("haproxy").pop().expect("the SUT runs")
 }

@@ -51,7 +51,7 @@ fn a_closed_loop_keeps_every_connection_busy() {
     nginx.log_of(1003 + summary.count("scheduled"));
 }
 
-/// The requests, in the order in which one connection carried them.
+/// Returns the requests, in the order in which one connection carried them.
 fn recorded(recorder: &Recorder, flags: &[&str], count: u64) -> Vec<Request> {
     let one_by_one = ["-c", "1", "--rate", "0"];
     let requests = count.to_string();
@@ -391,7 +391,7 @@ fn a_unix_socket_is_used_instead_of_host_and_port() {
     }
 }
 
-/// The operations that a search for a rate counted in all of its trials; `None` for others.
+/// Returns the operations that a search for a rate counted in all of its trials; `None` for others.
 fn answered_in_trials(folder: &Path) -> Option<u64> {
     let lines = std::fs::read_to_string(folder.join("run/trials.jsonl")).unwrap_or_default();
     let ok = |line| {

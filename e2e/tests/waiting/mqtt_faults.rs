@@ -11,7 +11,7 @@ use e2e::plimsoll::{Finished, Plimsoll};
 const READ_BYTES: usize = 4_096;
 const ACCEPTED_5: &[u8] = b"\x20\x03\0\0\0";
 
-/// A broker that gives each connection these answers, one to each thing that it sends, and then none.
+/// Returns a broker that gives each connection these answers, one to each thing that it sends, and then none.
 fn broker(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
@@ -47,7 +47,7 @@ fn load(answers: &[&[u8]], flags: &[&str]) -> Finished {
     finished
 }
 
-/// A CONNACK of version 5 with these properties.
+/// Returns a CONNACK of version 5 with these properties.
 fn accepted_with(properties: &[u8]) -> Vec<u8> {
     let length = properties.len() as u8;
     [&[0x20, 3 + length, 0, 0, length], properties].concat()

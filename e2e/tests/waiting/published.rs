@@ -9,7 +9,7 @@ use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
 use e2e::{port, wait};
 
-/// The body of the answer; nothing while nobody listens.
+/// Returns the body of the answer; nothing while nobody listens.
 fn scrape(address: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -19,7 +19,7 @@ fn scrape(address: SocketAddr) -> Option<String> {
     Some(answer.split_once("\r\n\r\n")?.1.to_owned())
 }
 
-/// The value of the series `name`.
+/// Returns the value of the series `name`.
 fn metric(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.parse().ok()
 }

@@ -12,7 +12,7 @@ use e2e::serve::Serve;
 
 const SECRET: &str = "hunter2-sesame-open";
 
-/// The form in which `bytes` have the secret: as text, base64 at any offset, or a list of numbers.
+/// Returns the form in which `bytes` have the secret: as text, base64 at any offset, or a list of numbers.
 fn contained(bytes: &[u8]) -> Option<String> {
     let text: String =
         String::from_utf8_lossy(bytes).chars().filter(|letter| !letter.is_whitespace()).collect();

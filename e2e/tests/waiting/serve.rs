@@ -25,7 +25,7 @@ fn curl(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The head of an answer, in lower case.
+/// Returns the head of an answer, in lower case.
 fn head(answer: &str) -> String {
     answer.split("\r\n\r\n").next().unwrap_or_default().to_ascii_lowercase()
 }
@@ -154,14 +154,14 @@ fn wrk_and_ab_complete_without_an_error() {
     }
 }
 
-/// A connection that gives up rather than block a test for ever.
+/// Returns a connection that gives up rather than block a test for ever.
 fn connect(serve: &Serve) -> TcpStream {
     let stream = TcpStream::connect(serve.address()).expect("the server accepts");
     stream.set_read_timeout(Some(wait::PATIENCE)).expect("a positive time");
     stream
 }
 
-/// All that comes until the server closes; a reset is not a close.
+/// Returns all that comes until the server closes; a reset is not a close.
 fn read_to_close(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("the server closes in order");

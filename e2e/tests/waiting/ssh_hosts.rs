@@ -15,7 +15,7 @@ fn load(flags: &[&str], meanwhile: &str) -> Option<Finished> {
     ssh_hosts::run(&[&always, &LOGIN[..], &LOAD, flags].concat(), meanwhile)
 }
 
-/// Text that is in one line, however wide the terminal was.
+/// Returns the text that is in one line, however wide the terminal was.
 fn words_of(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -28,7 +28,7 @@ fn serve_tls(certificate: &Certificate) -> Serve {
     Serve::start(&flags, 1)
 }
 
-/// An openssl command that says things when they happen, also into a pipe.
+/// Returns an openssl command that says things when they happen, also into a pipe.
 fn openssl(command: &str) -> Command {
     let mut unbuffered = Command::new(program::installed("stdbuf"));
     unbuffered.arg("-o0").arg(program::installed("openssl")).arg(command);

@@ -65,7 +65,7 @@ fn who_is_killed_at_any_record_leaves_a_way_back() {
     assert!(killed >= 20, "{stdout}");
 }
 
-/// A backend that answers each request with its head.
+/// Returns a backend that answers each request with its head.
 fn repeating() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -90,7 +90,7 @@ fn repeating() -> SocketAddr {
     address
 }
 
-/// The configuration for this user, with all files of the proxy in `folder`.
+/// Returns the configuration for this user, with all files of the proxy in `folder`.
 fn moved(text: &str, folder: &Path) -> String {
     let folder = folder.display();
     let words =

@@ -18,7 +18,7 @@ fn search(url: &str, watch: &str) -> Plimsoll {
     Plimsoll::new([&flags[..], &["--watch", watch], &SHORT].concat())
 }
 
-/// The check `peer-counters` of every trial.
+/// Returns the check `peer-counters` of every trial.
 fn peer_counters(finished: &Finished) -> Vec<Value> {
     let trials = fs::read_to_string(finished.folder().join("run/trials.jsonl")).expect("archived");
     let of_trial = |line: &str| {

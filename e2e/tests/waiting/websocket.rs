@@ -120,8 +120,8 @@ fn switch(stream: &mut TcpStream, behind: &[u8]) {
     stream.write_all(&[answer.as_bytes(), behind].concat()).expect("it reads");
 }
 
-/// A server that sends `behind` with the switch, and `ahead` before its answer to the first message of each connection.
-/// Every message, of 4 bytes, is answered with `pong`, in two fragments with a ping between them.
+/// Returns a server that sends `behind` with the switch, and `ahead` before its answer to the first message of each
+/// connection. Every message, of 4 bytes, is answered with `pong`, in two fragments with a ping between them.
 fn greeting(behind: &'static [u8], ahead: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("ws://{}/", listener.local_addr().expect("it is bound"));
@@ -142,7 +142,7 @@ fn greeting(behind: &'static [u8], ahead: &'static [u8]) -> String {
     url
 }
 
-/// The next frame of a client that is no pong: head, mask and 4 bytes of payload.
+/// Returns the next frame of a client that is no pong: head, mask and 4 bytes of payload.
 fn next_frame(stream: &mut TcpStream) -> std::io::Result<[u8; 10]> {
     let mut frame = [0; 10];
     loop {
@@ -209,8 +209,8 @@ fn a_message_behind_the_answer_is_seen_without_keep_alive() {
     summary.assert_all_failed(4, "timeout");
 }
 
-/// A server that accepts `connections` WebSockets and answers each first message with `frame`; what came behind that
-/// message, once the client has ended its side.
+/// Returns a server that accepts `connections` WebSockets and answers each first message with `frame`; what came behind
+/// that message, once the client has ended its side.
 fn answering(frame: &[u8], connections: usize) -> (SocketAddr, JoinHandle<Vec<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");

@@ -80,7 +80,7 @@ fn record_ramp(into: &mut Histogram, (a, b): (f64, f64), ops: u64) {
 }
 
 impl Counting<'_> {
-    /// Operations that found a free connection up to a point.
+    /// Returns the number of operations that found a free connection up to a point.
     pub(super) fn sent_by_pool(&self, point: &Point) -> f64 {
         let free_again = point.answered + (point.sent - point.accepted);
         point.sent.min(free_again + self.pool)

@@ -72,12 +72,12 @@ struct Pace {
 }
 
 impl Point {
-    /// Operations due and not sent.
+    /// Returns the number of operations due and not sent.
     fn waiting(&self) -> f64 {
         self.due - self.sent
     }
 
-    /// Operations in the server's queue.
+    /// Returns the number of operations in the server's queue.
     fn inside(&self) -> f64 {
         self.accepted - self.answered
     }
@@ -122,7 +122,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Time that the server worked within the window, seconds.
+    /// Returns the time that the server worked within the window, seconds.
     pub(crate) fn busy_s(&self) -> f64 {
         self.points.last().map_or(0.0, |point| point.busy_s)
     }
@@ -133,7 +133,7 @@ impl Rates {
         span.is_some_and(|(from, to)| (from..to).contains(&t))
     }
 
-    /// The next instant after `t` at which a rate changes.
+    /// Returns the next instant after `t` at which a rate changes.
     fn edge(&self, t: f64) -> f64 {
         let mut edge = if t < self.window_s { self.window_s } else { f64::INFINITY };
         for (from, to) in self.pause.into_iter().chain(self.stalls.iter().copied()) {
@@ -171,7 +171,7 @@ impl Rates {
         flow
     }
 
-    /// Every rate from `now` until something changes.
+    /// Returns every rate from `now` until something changes.
     fn pace(&self, now: &Point, collapsed: bool) -> Pace {
         let slow = self.metastable.filter(|_| collapsed).map_or(1.0, |m| m.slow);
         let stalled = self.stalls.iter().any(|span| Self::is_in(Some(*span), now.t));

@@ -23,7 +23,7 @@ impl History {
         Self { rng, stretches: Vec::new(), offset }
     }
 
-    /// The speed at an age.
+    /// Returns the speed at an age.
     pub(super) fn at(&mut self, course: &Course, age_s: f64) -> f64 {
         self.extend(course, age_s);
         let index = self.stretches.partition_point(|(end, _)| *end <= age_s);
@@ -65,7 +65,7 @@ impl History {
         }
     }
 
-    /// The stretches between two ages: speed of the host and length in seconds.
+    /// Returns the stretches between two ages: speed of the host and length in seconds.
     pub(super) fn between(&self, from_s: f64, to_s: f64) -> Vec<(f64, f64)> {
         let mut begin = 0.0;
         let each = self.stretches.iter().map(|(end, speed)| {

@@ -82,7 +82,7 @@ struct Trial {
 const SLICE_S: f64 = OUTSTANDING_SAMPLE.0 as f64 / 1e9;
 
 impl Fluid {
-    /// A world with a generator that is no limit and a deadline of 50 ms.
+    /// Creates a world with a generator that is no limit and a deadline of 50 ms.
     pub fn new(sut: Sut, seed: u64) -> Self {
         Self {
             sut,
@@ -103,7 +103,7 @@ impl Fluid {
         }
     }
 
-    /// The server's capacity at this age, requests per second, without noise and in good health.
+    /// Returns the server's capacity at this age, requests per second, without noise and in good health.
     pub fn capacity_now(&self) -> f64 {
         let leak = self.anomalies.leak.unwrap_or_default();
         let lost = leak.per_minute * self.age_s / 60.0 + leak.per_million * self.served / 1e6;
@@ -115,7 +115,7 @@ impl Fluid {
         Nanos::from_secs_f64(self.age_s)
     }
 
-    /// The stretches of constant speed of its host between two ages, up to now: the speed, and for
+    /// Returns the stretches of constant speed of its host between two ages, up to now: the speed, and for
     /// how long.
     pub fn host_speeds(&self, from: Nanos, to: Nanos) -> Vec<(f64, Nanos)> {
         let stretches = self.history.between(seconds(from), seconds(to).min(self.age_s));
@@ -190,7 +190,7 @@ impl Fluid {
         }
     }
 
-    /// Share of operations for which this machine has no source port.
+    /// Returns the share of operations for which this machine has no source port.
     fn local_share(&self, offered: f64) -> f64 {
         (1.0 - self.generator.ports_per_s_max / offered.max(1e-9)).max(0.0)
     }
@@ -263,7 +263,7 @@ impl Fluid {
         }
     }
 
-    /// The host's speed in each [`SLICE_S`] of a trial that begins now; empty where it is constant.
+    /// Returns the host's speed in each [`SLICE_S`] of a trial that begins now; empty where it is constant.
     fn host_speeds_of(&mut self, window_s: f64) -> Vec<f64> {
         let Some(speed) = self.anomalies.speed else { return Vec::new() };
         let slices = 0..(window_s / SLICE_S).ceil() as usize;
@@ -311,13 +311,13 @@ impl Fluid {
         slices
     }
 
-    /// The share of its warm-up that the server still lacks, `after_s` seconds into a trial that begins
+    /// Returns the share of its warm-up that the server still lacks, `after_s` seconds into a trial that begins
     /// now.
     fn cold(&self, warm_up: &WarmUp, after_s: f64) -> f64 {
         (-(self.loaded_s + after_s) / seconds(warm_up.within)).exp()
     }
 
-    /// Operations of each second of a trial that fail by chance.
+    /// Returns operations of each second of a trial that fail by chance.
     fn failing(&mut self, offered: f64, window_s: f64) -> Vec<u64> {
         let together = self.anomalies.errors_together.max(1);
         let times = offered * window_s * self.anomalies.errors / f64::from(together);
@@ -330,7 +330,7 @@ impl Fluid {
         seconds
     }
 
-    /// The pauses of the server's own clock within a trial that begins now.
+    /// Returns the pauses of the server's own clock within a trial that begins now.
     fn pauses(&self, window_s: f64) -> Vec<(f64, f64)> {
         let Some(pauses) = self.anomalies.pauses else { return Vec::new() };
         let (every, length) = (seconds(pauses.every), seconds(pauses.length));

@@ -32,13 +32,13 @@ impl Slices {
         self.factors = factors.collect();
     }
 
-    /// The factor at `t`.
+    /// Returns the factor at `t`.
     pub(crate) fn at(&self, t: f64) -> f64 {
         let index = (t / self.length_s + 1e-9) as usize;
         self.factors.get(index).or_else(|| self.factors.last()).copied().unwrap_or(1.0)
     }
 
-    /// The first instant after `t` at which the factor may change.
+    /// Returns the first instant after `t` at which the factor may change.
     pub(crate) fn edge(&self, t: f64) -> Option<f64> {
         let next = ((t / self.length_s + 1e-9).floor() + 1.0) * self.length_s;
         let last = self.factors.len() as f64 * self.length_s;

@@ -31,7 +31,7 @@ impl Stretch {
     }
 }
 
-/// The part of a straight line from `a` to `b` that lies above `limit`: where it begins and ends, as
+/// Returns the part of a straight line from `a` to `b` that lies above `limit`: where it begins and ends, as
 /// shares of the line; `None` when no part does.
 pub(crate) fn above(line: (f64, f64), limit: f64) -> Option<(f64, f64)> {
     match crossing(line, limit) {
@@ -41,7 +41,7 @@ pub(crate) fn above(line: (f64, f64), limit: f64) -> Option<(f64, f64)> {
     }
 }
 
-/// The share of a straight line from `a` to `b` at which it passes `limit`; `None` when it does
+/// Returns the share of a straight line from `a` to `b` at which it passes `limit`; `None` when it does
 /// not.
 pub(crate) fn crossing((a, b): (f64, f64), limit: f64) -> Option<f64> {
     ((a > limit) != (b > limit)).then(|| ((limit - a) / (b - a)).clamp(0.0, 1.0))

@@ -28,7 +28,7 @@ fn run(world: &mut Fluid, per_s: f64) -> Tally {
     tally
 }
 
-/// Both worlds, the other one with equal gaps too.
+/// Returns both worlds, the other one with equal gaps too.
 fn both(sut: Sut, generator: Generator, per_s: f64) -> [Tally; 2] {
     let mut fluid = Fluid::new(sut, 1);
     fluid.generator = generator;
@@ -110,7 +110,7 @@ fn an_aborted_trial_has_the_seconds_up_to_its_cut() {
     assert!(measurement.seconds[..whole].iter().all(|second| second.sent == 1_050));
 }
 
-/// A server of 1,000/s on a host with two speeds.
+/// Returns a server of 1,000/s on a host with two speeds.
 fn two_speeds(seed: u64, felt: f64) -> Fluid {
     let mut world = Fluid::new(Sut::with_capacity(1_000.0), seed);
     let (slow_mean, fast_mean) = (Nanos::from_secs(6), Nanos::from_secs(12));

@@ -46,7 +46,7 @@ impl Fluid {
         }
     }
 
-    /// The server's CPU time over the window.
+    /// Returns the server's CPU time over the window.
     pub(super) fn sut_cpu(&self, trial: &Trial, flow: &Flow, window: Nanos) -> SutCpu {
         Work::new(self, trial, flow).until(seconds(window))
     }

@@ -81,7 +81,7 @@ impl Tools {
         self.job_of(Tool::Plimsoll, "", words, load, 0)
     }
 
-    /// The summary of plimsoll with these arguments.
+    /// Returns the summary of plimsoll with these arguments.
     pub(crate) fn summary(&self, words: &str) -> Result<Value> {
         let job = self.plimsoll_job(words);
         job.execute()?;
@@ -132,7 +132,7 @@ impl Sample {
 }
 
 impl Job {
-    /// The command as a reader would type it.
+    /// Returns the command as a reader would type it.
     pub(crate) fn shown(&self) -> String {
         shown(self.tool, &self.words)
     }
@@ -223,7 +223,7 @@ pub(crate) fn execute(program: &Path, words: &str, folder: &Path) -> Result<(Out
     Ok((output, cpu_s))
 }
 
-/// A tool's command as a reader would type it, with what it reads from a file behind it.
+/// Returns a tool's command as a reader would type it, with what it reads from a file behind it.
 pub(crate) fn shown(tool: Tool, words: &str) -> String {
     let note = match tool {
         Tool::Vegeta => "  # vegeta.txt: GET and the URL",
@@ -233,7 +233,7 @@ pub(crate) fn shown(tool: Tool, words: &str) -> String {
     format!("taskset -c {CLIENT_CPU} {} {words}{note}", tool.name())
 }
 
-/// The sum of the two numbers on the last line.
+/// Returns the sum of the two numbers on the last line.
 fn cpu_seconds(stderr: &str) -> Option<f64> {
     let (user, system) = stderr.lines().last()?.split_once(' ')?;
     Some(user.parse::<f64>().ok()? + system.parse::<f64>().ok()?)

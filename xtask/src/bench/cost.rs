@@ -110,7 +110,7 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// A comparison with everyone who can take part; who is missing is named in the results.
+/// Returns a comparison with everyone who can take part; who is missing is named in the results.
 fn entered(bench: &Bench, scenario: &Scenario, results: &mut Results) -> Comparison {
     let mut entrants = vec![Entrant::new(Tool::Plimsoll.name(), None)];
     // Peers are not measured in scenarios that only plimsoll supports.

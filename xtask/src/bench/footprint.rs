@@ -31,7 +31,7 @@ fn pss_of(path: &Path) -> Result<u64> {
     pss(&text).with_context(|| format!("{}: no Pss", path.display()))
 }
 
-/// The line `Pss:  1234 kB` of smaps_rollup, in bytes. Swapped pages are memory, too.
+/// Returns the line `Pss:  1234 kB` of smaps_rollup, in bytes. Swapped pages are memory, too.
 fn pss(text: &str) -> Option<u64> {
     let kib = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -59,7 +59,7 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-/// Memory that programs could still have, bytes: `MemAvailable`, less the inodes and dentries of
+/// Returns the memory that programs could still have, bytes: `MemAvailable`, less the inodes and dentries of
 /// open sockets, which the kernel counts as if they could be given back.
 pub(crate) fn available_bytes() -> Result<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
@@ -102,7 +102,7 @@ fn is_established(line: &str, port: u16) -> bool {
     state == "01" && local == Some(Ok(port))
 }
 
-/// Connections that this machine has accepted so far: `PassiveOpens`.
+/// Returns the number of connections that this machine has accepted so far: `PassiveOpens`.
 pub(crate) fn accepted() -> Result<u64> {
     tcp_here("PassiveOpens")
 }

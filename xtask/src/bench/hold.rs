@@ -317,7 +317,7 @@ impl MemoryWatch {
         Ok(Self { least_bytes, is_over, thread })
     }
 
-    /// The least that was available, bytes.
+    /// Returns the least that was available, bytes.
     fn end(self) -> Result<u64> {
         self.is_over.store(true, Ordering::Relaxed);
         match self.thread.join() {

@@ -136,7 +136,7 @@ impl Displays {
         }
     }
 
-    /// The differences from the run without any display in the same round.
+    /// Returns the differences from the run without any display in the same round.
     fn row(&self, of: &str, nth: usize, name: &str) -> Row {
         let pairs = self.rounds.iter().filter_map(|round| round[0].zip(round[nth]));
         let pairs: Vec<(Figures, Figures)> = pairs.collect();

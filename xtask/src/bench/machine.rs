@@ -34,7 +34,7 @@ pub(crate) fn describe(tools: &Tools) -> BTreeMap<String, String> {
     rows.into_iter().collect()
 }
 
-/// The day, UTC, as `2026-11-21`.
+/// Returns the day, UTC, as `2026-11-21`.
 pub(crate) fn today() -> String {
     first_line(Command::new("date").args(["-u", "+%F"]))
 }
@@ -56,7 +56,7 @@ fn memory(total: &str) -> String {
     kib.map_or_else(|| total.to_owned(), |kib| format!("{:.1} GiB", kib / 1_048_576.0))
 }
 
-/// The first line a program writes, to either stream.
+/// Returns the first line a program writes, to either stream.
 fn first_line(command: &mut Command) -> String {
     let text = command.output().map(|output| [output.stdout, output.stderr].concat());
     let text = text.unwrap_or_default();
@@ -89,7 +89,7 @@ impl CpuTime {
         Some(Self { stolen: *ticks.get(STEAL)?, all: ticks.iter().sum() })
     }
 
-    /// The share of all CPU time from `self` to `later` that went to other machines, 0.0 to 1.0.
+    /// Returns the share of all CPU time from `self` to `later` that went to other machines, 0.0 to 1.0.
     pub(crate) fn stolen_until(self, later: Self) -> f64 {
         let all = later.all.saturating_sub(self.all).max(1);
         later.stolen.saturating_sub(self.stolen) as f64 / all as f64

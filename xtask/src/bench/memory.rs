@@ -64,7 +64,7 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// Every client and every server at the sizes that are asked of it. Missing peers are named.
+/// Returns every client and every server at the sizes that are asked of it. Missing peers are named.
 fn subjects(bench: &Bench, sizes: &[u32], results: &mut Results) -> Vec<Subject> {
     let new = |name, way, server, size| Subject {
         name,
@@ -228,7 +228,7 @@ fn client(all: &[Subject]) -> Comparison {
     }
 }
 
-/// `serve` at the largest size, beside the others at the same.
+/// Returns `serve` at the largest size, beside the others at the same.
 fn server(all: &[Subject]) -> Comparison {
     let of = |kind| {
         let is_asked = move |subject: &&Subject| {

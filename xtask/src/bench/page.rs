@@ -66,7 +66,7 @@ fn rendered(all: &[Results], remarks: &str) -> String {
     format!("{HEAD}\n{}\n{}\n{REMARKS}{remarks}", machine(all), figures(all))
 }
 
-/// The machine and the versions of all parts. Where parts differ, every value is shown.
+/// Returns the machine and the versions of all parts. Where parts differ, every value is shown.
 fn machine(all: &[Results]) -> String {
     let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, value) in all.iter().flat_map(|results| &results.machine) {
@@ -89,7 +89,7 @@ fn machine(all: &[Results]) -> String {
     text
 }
 
-/// The rows of all parts.
+/// Returns the rows of all parts.
 fn figures(all: &[Results]) -> String {
     let mut text = String::from(
         "## Figures\n\n| figure | plimsoll | peers | ratio | target | | date | command |\n\

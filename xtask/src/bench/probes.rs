@@ -154,7 +154,7 @@ fn start(bench: &Bench, words: &str) -> Result<Guarded> {
     Guarded::start(&mut command)
 }
 
-/// CPU time so far of the threads of `pid`, or of those called `name`: exact, where ticks of 10 ms are not.
+/// Returns the CPU time so far of the threads of `pid`, or of those called `name`: exact, where ticks of 10 ms are not.
 fn cpu_s(pid: u32, name: Option<&str>) -> Result<f64> {
     let tasks = format!("/proc/{pid}/task");
     let (mut ns, mut found) = (0u64, false);
@@ -208,7 +208,7 @@ fn pairs(bench: &Bench, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// The segments of pairs of turns, one with `watch` and one without; the difference of each, %.
+/// Returns the segments of pairs of turns, one with `watch` and one without; the difference of each, %.
 fn turns(watch: &Guarded, pairs: u32) -> Result<Vec<f64>> {
     let signal = |name: &str| -> Result<()> {
         let pid = watch.child.id().to_string();
@@ -233,7 +233,7 @@ fn turns(watch: &Guarded, pairs: u32) -> Result<Vec<f64>> {
     Ok(percents)
 }
 
-/// The 95 % interval of the median, by order statistics.
+/// Returns the 95 % interval of the median, by order statistics.
 fn around_median(figures: &[f64]) -> (f64, f64) {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 const READY_WAIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// `program` on one CPU, with as many descriptors as it may have. bash and taskset become the program,
+/// Returns `program` on one CPU, with as many descriptors as it may have. bash and taskset become the program,
 /// so the child's id is the program's.
 pub(crate) fn roomy(cpu: u32, program: &Path) -> Command {
     let mut command = Command::new("bash");
@@ -21,7 +21,7 @@ pub(crate) fn roomy(cpu: u32, program: &Path) -> Command {
     command
 }
 
-/// `pid` and all that it started, and what those started.
+/// Returns `pid` and all that it started, and what those started.
 pub(crate) fn tree(pid: u32) -> Vec<u32> {
     let mut pids = vec![pid];
     let mut next = 0;
@@ -81,7 +81,7 @@ impl Drop for Guarded {
     }
 }
 
-/// The processes that the threads of `pid` started.
+/// Returns the processes that the threads of `pid` started.
 fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));

@@ -31,7 +31,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A figure that has no peer.
+    /// Creates the row of a figure without a peer.
     pub(crate) fn alone(
         id: &str,
         figure: &str,
@@ -159,7 +159,7 @@ impl Results {
         }
     }
 
-    /// One line for the terminal.
+    /// Returns one line for the terminal.
     pub(crate) fn summary(&self) -> String {
         let reached = self.rows.iter().filter(|row| row.outcome == Outcome::Reached).count();
         let (all, failures) = (self.rows.len(), self.failures.len());
@@ -195,7 +195,7 @@ impl Spread {
         self
     }
 
-    /// The median alone, as shown.
+    /// Returns the median alone, as shown.
     pub(crate) fn middle(&self) -> String {
         format!("{:.*}", self.decimals, self.median)
     }

@@ -124,7 +124,7 @@ impl Server {
         Self::of(&mut command, addresses)
     }
 
-    /// `plimsoll serve` with one process, and where it speaks MQTT: plain, and over TLS.
+    /// Returns `plimsoll serve` with one process, and where it speaks MQTT: plain, and over TLS.
     pub(crate) fn with_mqtt(plimsoll: &Path) -> Result<(Self, [SocketAddr; 2])> {
         let [plain, tls, mqtt, mqtts] = free_addresses()?;
         let addresses = Addresses { plain, tls, tickets: tls };

@@ -137,12 +137,12 @@ impl Settings {
         self.seconds.unwrap_or(default)
     }
 
-    /// Connections where one size is measured.
+    /// Returns the number of connections where one size is measured.
     pub(crate) fn connections_or(&self, default: u32) -> u32 {
         self.sizes.first().copied().unwrap_or(default)
     }
 
-    /// Connections where several sizes are measured, ascending.
+    /// Returns the numbers of connections at which several sizes are measured, ascending.
     pub(crate) fn sizes_or(&self, default: &[u32]) -> Vec<u32> {
         let mut sizes = if self.sizes.is_empty() { default.to_vec() } else { self.sizes.clone() };
         sizes.sort_unstable();
@@ -202,7 +202,7 @@ pub(crate) fn parse(flags: &[&str]) -> Result<Settings> {
     Ok(settings)
 }
 
-/// The one of `all` whose name is `value`.
+/// Returns the one of `all` whose name is `value`.
 fn named<T: Copy>(
     flag: &str,
     value: &str,
@@ -215,7 +215,7 @@ fn named<T: Copy>(
     })
 }
 
-/// `2000`, `15k` or `1M`.
+/// Returns `2000`, `15k` or `1M`.
 fn connections(flag: &str, value: &str) -> Result<u32> {
     let (digits, unit) = match value.strip_suffix(['k', 'M']) {
         Some(digits) if value.ends_with('k') => (digits, 1_000),

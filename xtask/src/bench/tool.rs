@@ -42,7 +42,7 @@ impl Tool {
         }
     }
 
-    /// The one of this name; plimsoll if there is none.
+    /// Returns the one of this name; plimsoll if there is none.
     pub(crate) fn named(name: &str) -> Self {
         Self::PEERS.into_iter().find(|tool| tool.name() == name).unwrap_or(Self::Plimsoll)
     }
@@ -62,7 +62,7 @@ impl Tool {
         }
     }
 
-    /// The argument that prints its version; `None` where there is none.
+    /// Returns the argument that prints its version; `None` where there is none.
     pub(crate) const fn version_flag(self) -> Option<&'static str> {
         match self {
             Self::Plimsoll | Self::H2load | Self::Oha => Some("--version"),

@@ -14,7 +14,7 @@ use super::{Arch, Release, headers, output};
 /// The profile of Cargo.toml that is released.
 const PROFILE: &str = "dist";
 
-/// The static binaries, all by one cargo, so that none waits for another.
+/// Returns the static binaries, all by one cargo, so that none waits for another.
 pub(super) fn programs(release: &Release) -> Result<Vec<(Arch, Vec<u8>)>> {
     let mut command = cargo();
     command.args(["build", "--locked", "--profile", PROFILE, "--package", "plimsoll"]);
@@ -48,7 +48,7 @@ pub(super) fn programs(release: &Release) -> Result<Vec<(Arch, Vec<u8>)>> {
     Arch::ALL.into_iter().map(program).collect()
 }
 
-/// The C compiler, for AWS-LC and mimalloc.
+/// Returns the C compiler, for AWS-LC and mimalloc.
 const fn compiler(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => "musl-gcc",
@@ -69,8 +69,8 @@ fn with_headers_of_musl(musl: &Path) -> Result<String> {
     shlex::try_join(words).context("a path that no compiler can be given")
 }
 
-/// The linker that comes with Rust, so that no other decides what is in the binary; a hash of the program, by which
-/// other hosts know it; and names instead of this machine's paths.
+/// Returns the linker that comes with Rust, so that no other decides what is in the binary; a hash of the program, by
+/// which other hosts know it; and names instead of this machine's paths.
 fn rust_flags() -> Result<Vec<String>> {
     let mut flags = vec!["-Clinker=rust-lld".to_owned(), "-Clink-arg=--build-id=sha1".to_owned()];
     let cargo_home = env::var_os("CARGO_HOME").map(PathBuf::from);

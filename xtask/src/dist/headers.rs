@@ -12,7 +12,7 @@ use super::output;
 /// Folder of the headers in Debian's package.
 const FOLDER: &str = "usr/include/aarch64-linux-musl";
 
-/// The folder of the headers, fetched if they are not there.
+/// Returns the folder of the headers, fetched if they are not there.
 pub(super) fn find(scratch: &Path) -> Result<PathBuf> {
     let unpacked = scratch.join("musl-dev-arm64");
     for root in [Path::new("/"), &unpacked] {

@@ -85,7 +85,7 @@ pub(super) fn read() -> Result<Inventory> {
     Ok(Inventory { components, direct: direct.into_iter().collect() })
 }
 
-/// The crates that are linked into a binary: no build script, no macro, no test.
+/// Returns the crates that are linked into a binary: no build script, no macro, no test.
 fn crates_of(arch: Arch) -> Result<Vec<Key>> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
@@ -94,7 +94,7 @@ fn crates_of(arch: Arch) -> Result<Vec<Key>> {
     Ok(output(&mut command)?.lines().filter_map(crate_in).collect())
 }
 
-/// `serde v1.0.228 (*)`, `plimsoll v0.1.0 (PATH)`.
+/// Returns `serde v1.0.228 (*)`, `plimsoll v0.1.0 (PATH)`.
 fn crate_in(line: &str) -> Option<Key> {
     let mut words = line.split(' ');
     let (name, version) = (words.next()?, words.next()?);
@@ -116,7 +116,7 @@ fn uses(metadata: &Metadata, id: &str, linked: &BTreeSet<Key>) -> Vec<String> {
     keys.filter(|key| linked.contains(key)).map(|key| crate_url(&key)).collect()
 }
 
-/// The hashes of Cargo.lock.
+/// Returns the hashes of Cargo.lock.
 fn checksums(lock: &str) -> BTreeMap<Key, String> {
     let value = |block: &str, key: &str| -> Option<String> {
         let mut lines = block.lines();
@@ -130,7 +130,7 @@ fn checksums(lock: &str) -> BTreeMap<Key, String> {
     hashes.collect()
 }
 
-/// The files that hold a licence, beside a manifest.
+/// Returns the files that hold a licence, beside a manifest.
 fn texts_in(folder: &Path) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -178,7 +178,7 @@ fn libraries_of_rust() -> Result<Vec<Component>> {
     ])
 }
 
-/// The programs that report pages carry.
+/// Returns the programs that report pages carry.
 fn vendored() -> Result<Vec<Component>> {
     let list = crate::root().join(licences::VENDORED);
     let text = fs::read_to_string(&list).with_context(|| list.display().to_string())?;

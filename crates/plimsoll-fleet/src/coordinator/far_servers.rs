@@ -42,12 +42,12 @@ impl FarServers {
         Ok(Self { agents, status: SutStatus::default(), lost: Vec::new() })
     }
 
-    /// The name of host `index`.
+    /// Returns the name of host `index`.
     pub fn name(&self, index: usize) -> &str {
         self.agents.name(index)
     }
 
-    /// CPUs of host `index`.
+    /// Returns the number of CPUs of host `index`.
     pub fn cpus(&self, index: usize) -> u32 {
         self.agents.machine(index).cpus.max(1)
     }
@@ -67,7 +67,7 @@ impl FarServers {
         self.agents.watch(sink)
     }
 
-    /// The address of host `index` on its way to `to`, which is how `to` reaches it.
+    /// Returns the address of host `index` on its way to `to`, which is how `to` reaches it.
     pub fn address(&mut self, index: usize, to: SocketAddr) -> Result<IpAddr> {
         let part = HostPart { connections: 1, destinations: vec![to], ..HostPart::default() };
         self.agents.send(index, &ToAgent::Survey(Box::new(part)))?;
@@ -97,7 +97,7 @@ impl FarServers {
         }
     }
 
-    /// The next answer of host `index`, which is no periodic report.
+    /// Returns the next answer of host `index`, which is no periodic report.
     fn answer(&mut self, index: usize, what: &'static str, waited: Duration) -> Result<FromAgent> {
         let deadline = Instant::now() + waited;
         while let Some((from, frame)) = self.agents.next_frame(deadline)? {
@@ -147,12 +147,12 @@ impl FarServers {
         false
     }
 
-    /// The last status of the server under test.
+    /// Returns the last status of the server under test.
     pub const fn status(&self) -> &SutStatus {
         &self.status
     }
 
-    /// A line for each host that was lost, in that order.
+    /// Returns a line for each host that was lost, in that order.
     pub fn lost(&self) -> &[String] {
         &self.lost
     }

@@ -335,7 +335,7 @@ impl LoadAgents {
         self.run(plan, parts, &control, lead, &mut |_| {}).map(|outcome| outcome.window)
     }
 
-    /// The threads of each agent in a load with this plan, which may have more than usual.
+    /// Returns the threads of each agent in a load with this plan, which may have more than usual.
     fn threads_of_each(&self, plan: &LoadPlan) -> Vec<u32> {
         let Some(mean) = self.threads() else { return vec![plan.threads; self.agents.len()] };
         let of_plan = u64::from(plan.threads.max(1));
@@ -343,7 +343,7 @@ impl LoadAgents {
         self.shares.iter().map(|share| of(share).max(1) as u32).collect()
     }
 
-    /// The threads of all other hosts.
+    /// Returns the threads of all other hosts.
     fn threads_of_all(&self) -> u64 {
         self.shares.iter().map(|share| u64::from(share.threads)).sum()
     }
@@ -361,7 +361,7 @@ impl LoadAgents {
         }
     }
 
-    /// A line for each host whose seconds are so far from those here that they are others.
+    /// Returns a line for each host whose seconds are so far from those here that they are others.
     fn strays(&self) -> Vec<String> {
         let line = |(index, share): (usize, &Share)| {
             let bound = share.worst.as_ref().map(Sample::bound).unwrap_or_default();
@@ -378,7 +378,7 @@ impl LoadAgents {
         self.shares.iter().enumerate().filter_map(line).collect()
     }
 
-    /// The part of each agent, once those that were lost are replaced.
+    /// Returns the part of each agent, once those that were lost are replaced.
     fn parts(&mut self, plan: &LoadPlan, interrupted: &dyn Fn() -> bool) -> Result<Vec<LoadPlan>> {
         self.agents.replace_lost(interrupted)?;
         let threads = spread(&self.threads_of_each(plan), plan.connections);

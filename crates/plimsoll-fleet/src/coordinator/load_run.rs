@@ -248,7 +248,7 @@ impl Part {
         matches!(self.stage, Stage::Ended | Stage::Lost)
     }
 
-    /// Operations of its schedule that it has not counted, by the second in which they are due.
+    /// Returns the operations of its schedule that the agent has not counted, by the second in which they are due.
     fn uncounted(&self, terms: &Terms) -> BTreeMap<u32, u64> {
         let Some((profile, arrivals, seed)) = &terms.schedule else { return BTreeMap::new() };
         let mut due = BTreeMap::<u32, u64>::new();
@@ -325,7 +325,7 @@ pub(super) struct LoadRun {
 }
 
 impl LoadRun {
-    /// A load whose agents were just sent Prepare.
+    /// Creates a load whose agents were just sent Prepare.
     pub(super) fn new(members: Vec<Member>, terms: Terms, now: Nanos) -> Self {
         let part = |member| Part::new(member, Stage::Preparing, 0, now);
         Self {
@@ -509,7 +509,7 @@ impl LoadRun {
         self.actions.pop_front()
     }
 
-    /// The next event for the sinks.
+    /// Returns the next event for the sinks.
     pub(super) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -519,7 +519,7 @@ impl LoadRun {
         self.parts.iter().all(Part::is_over)
     }
 
-    /// The outcome, once the load is over.
+    /// Returns the outcome, once the load is over.
     pub(super) fn into_outcome(self) -> Result<LoadOutcome> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -567,12 +567,12 @@ impl LoadRun {
         self.parts.iter().map(|part| &part.done)
     }
 
-    /// Agents that were lost so far.
+    /// Returns the number of agents that were lost so far.
     pub(super) fn lost(&self) -> u32 {
         self.parts.iter().filter(|part| part.stage == Stage::Lost).count() as u32
     }
 
-    /// Connections that ramps of a hold had tried when the last orders were answered.
+    /// Returns the number of connections that ramps of a hold had tried when the last orders were answered.
     pub(super) fn tried(&self) -> u64 {
         self.parts.iter().map(|part| part.tried).sum()
     }

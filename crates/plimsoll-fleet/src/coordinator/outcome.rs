@@ -25,7 +25,7 @@ pub trait Newcomers {
     /// Returns the hosts that were named since the last call and are not among `known`; an error completes *cannot …*.
     fn poll(&self, known: &[HostName]) -> Result<Option<LoadHosts>, String>;
 
-    /// The part of a host with this number of all threads.
+    /// Returns the part of a host with this number of all threads.
     fn part(&self, threads: u32, all: u64) -> HostPart;
 
     /// Returns the host's lack for its part; `None` if it lacks nothing.
@@ -50,7 +50,7 @@ pub struct LoadControl<'a> {
 }
 
 impl<'a> LoadControl<'a> {
-    /// The defaults: 1 s of grace, 10 s of overrun, and the loss of an agent does not end the load.
+    /// Returns the defaults: 1 s of grace, 10 s of overrun, and the loss of an agent does not end the load.
     pub fn new(interrupted: &'a dyn Fn() -> bool) -> Self {
         Self {
             interrupted,

@@ -29,7 +29,7 @@ impl Steering {
         }
     }
 
-    /// Agents that have not carried out an order.
+    /// Returns the agents that have not carried out an order.
     pub(super) fn waited_for(&self, id: u32) -> Vec<usize> {
         let order = self.open.iter().find(|(given, _)| *given == id);
         order.map_or_else(Vec::new, |(_, waiting)| waiting.iter().copied().collect())

@@ -137,7 +137,7 @@ const SCRIPT_OF_PATH: &str = r#"main() {
 main
 "#;
 
-/// The script for an agent that ends when it hears nothing for `lease`, and opens with `nonce`.
+/// Returns the script for an agent that ends when it hears nothing for `lease`, and opens with `nonce`.
 pub(crate) fn script(
     program: &Program,
     path: Option<&str>,
@@ -161,7 +161,7 @@ pub(crate) fn script(
         .replace("@PATH@", &quoted(&path.unwrap_or_default()))
 }
 
-/// One word of a POSIX shell.
+/// Quotes a text as one word of a POSIX shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -277,7 +277,7 @@ mod tests {
         assert!(matches!(run(Some(&own), None, folder.path()).words[..], [Word::Want(_)]));
     }
 
-    /// A program with another content, which leaves a mark where it is run, and says what is expected.
+    /// Returns a program with another content, which leaves a mark where it is run, and says what is expected.
     fn planted(mark: &Path) -> String {
         format!(
             "#!/bin/sh\n: > '{}'\ncase $2 in --identity) echo b1;; *) echo \"ran $0 $*\";; esac\n",

@@ -76,12 +76,12 @@ impl HostClock {
         self.answered > SAMPLES_NEEDED
     }
 
-    /// The best of the last minute.
+    /// Returns the best sample of the last minute.
     pub(crate) fn best(&self) -> Option<Sample> {
         self.samples.iter().copied().min_by_key(|sample| sample.round_trip)
     }
 
-    /// The longest round trip of the last minute.
+    /// Returns the longest round trip of the last minute.
     pub(crate) fn longest_round_trip(&self) -> Nanos {
         self.samples.iter().map(|sample| sample.round_trip).max().unwrap_or_default()
     }

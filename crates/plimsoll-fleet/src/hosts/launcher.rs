@@ -109,7 +109,7 @@ impl Launcher {
     }
 }
 
-/// A word of a template with its placeholders filled in.
+/// Returns a word of a template with its placeholders filled in.
 fn filled(word: &str, host: &HostName, rank: usize) -> String {
     let mut text = String::new();
     let mut letters = word.chars();

@@ -72,7 +72,7 @@ pub enum HostNameError {
     NotThere(String),
 }
 
-/// The hosts of a list, in order, each once. Items that begin with `-` are removed after all others were
+/// Returns the hosts of a list, in order, each once. Items that begin with `-` are removed after all others were
 /// added.
 pub fn parse(list: &str) -> Result<Vec<HostName>, HostNameError> {
     let mut hosts: Vec<HostName> = Vec::new();
@@ -104,7 +104,7 @@ pub fn parse(list: &str) -> Result<Vec<HostName>, HostNameError> {
     if hosts.is_empty() { Err(HostNameError::Empty) } else { Ok(hosts) }
 }
 
-/// The parts between commas that are outside of brackets.
+/// Returns the parts between commas that are outside of brackets.
 fn items(list: &str) -> Result<Vec<&str>, HostNameError> {
     let mut items = Vec::new();
     let (mut depth, mut begin) = (0u32, 0);
@@ -129,7 +129,7 @@ fn items(list: &str) -> Result<Vec<&str>, HostNameError> {
     if items.iter().any(|item| item.is_empty()) { Err(HostNameError::Empty) } else { Ok(items) }
 }
 
-/// The hosts of one item.
+/// Returns the hosts of one item.
 fn item_hosts(item: &str) -> Result<Vec<HostName>, HostNameError> {
     let (user, rest) = item.split_once('@').map_or((None, item), |(user, rest)| (Some(user), rest));
     let wrong = || HostNameError::Name(item.to_owned());
@@ -171,7 +171,7 @@ fn is_word(text: &str, others: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_allowed)
 }
 
-/// A name with its ranges written out: the first range changes slowest.
+/// Returns a name with its ranges written out: the first range changes slowest.
 fn expanded(name: &str) -> Result<Vec<String>, HostNameError> {
     let Some((before, rest)) = name.split_once('[') else {
         return match name.contains(']') {
@@ -192,7 +192,7 @@ fn expanded(name: &str) -> Result<Vec<String>, HostNameError> {
     Ok(names)
 }
 
-/// The numbers of `01-20,30-90/10`, as they are written.
+/// Returns the numbers of `01-20,30-90/10`, as they are written.
 fn numbers(ranges: &str) -> Result<Vec<String>, HostNameError> {
     let mut numbers = Vec::new();
     for range in ranges.split(',') {
@@ -251,7 +251,7 @@ pub fn fold(hosts: &[HostName]) -> String {
     items.join(",")
 }
 
-/// The last number in a name, and what is around it.
+/// Returns the last number in a name, and what is around it.
 fn last_number(name: &str) -> Option<(&str, &str, &str)> {
     if name.contains(':') {
         return None;
@@ -263,7 +263,7 @@ fn last_number(name: &str) -> Option<(&str, &str, &str)> {
     Some((&name[..begin], number, &name[end..]))
 }
 
-/// `01-07,09` of ascending numbers.
+/// Formats ascending numbers as ranges: `01-07,09`.
 fn ranges(numbers: &[String]) -> String {
     let value = |number: &str| number.parse::<u32>().unwrap_or(0);
     let mut spans: Vec<(&str, &str)> = Vec::new();

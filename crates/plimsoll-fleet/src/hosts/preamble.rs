@@ -72,7 +72,7 @@ impl Preamble {
         self.noise.extend_from_slice(&noise[..room]);
     }
 
-    /// The noise as one line, where there was any.
+    /// Returns the noise as one line, where there was any.
     pub(crate) fn noise(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.noise);
         let is_hidden = |letter: char| letter.is_control() && !letter.is_whitespace();

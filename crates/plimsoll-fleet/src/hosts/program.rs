@@ -60,7 +60,7 @@ impl Program {
     }
 }
 
-/// The hash of this program's file, which is read once.
+/// Returns the hash of this program's file, which is read once.
 fn own_sha256(path: &Path) -> io::Result<String> {
     static SHA256: OnceLock<String> = OnceLock::new();
     if let Some(known) = SHA256.get() {
@@ -76,7 +76,7 @@ pub(crate) fn sha256(file: impl Read) -> io::Result<String> {
     Ok(format!("{:x}", hash.finalize()))
 }
 
-/// The note of a 64-bit ELF file; `None` where it has none.
+/// Returns the note of a 64-bit ELF file; `None` where it has none.
 fn build_id(path: &PathBuf) -> io::Result<Option<String>> {
     let mut file = fs::File::open(path)?;
     let header = read_at(&mut file, 0, 64)?;

@@ -165,7 +165,7 @@ impl Gate {
         }
     }
 
-    /// Lines for the reader since the last call.
+    /// Returns lines for the reader since the last call.
     pub(crate) fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.inside.notes))
     }
@@ -230,7 +230,7 @@ impl Inside {
         handshakes.len() < before
     }
 
-    /// The index of an agent that was let in and must wait.
+    /// Admits an agent that must wait; returns its index.
     fn admit(&self, id: u64, socket: TcpStream) -> Option<(u32, Arc<Wire>)> {
         let from = socket.peer_addr().map_or_else(|_| "?".to_owned(), |peer| peer.to_string());
         let refuse = |why: &dyn fmt::Display| {

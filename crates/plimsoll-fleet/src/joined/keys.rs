@@ -36,17 +36,17 @@ pub enum ReadKeysError {
     },
 }
 
-/// The name of an agent's folder, and of its files.
+/// Returns the name of an agent's folder, and of its files.
 fn agent_name(index: u32) -> String {
     format!("agent-{index}")
 }
 
-/// The files that the coordinator needs, by their names.
+/// Returns the files that the coordinator needs, by their names.
 pub(crate) fn coordinator_files(keys: &RunKeys) -> Vec<(String, &str)> {
     files(&keys.roots_pem, COORDINATOR, &keys.coordinator)
 }
 
-/// The files that agent `index` needs; none if there is no such agent.
+/// Returns the files that agent `index` needs; none if there is no such agent.
 pub(crate) fn files_of_agent(keys: &RunKeys, index: u32) -> Vec<(String, &str)> {
     let Some(identity) = keys.agents.get(index as usize) else { return Vec::new() };
     files(&keys.roots_pem, &agent_name(index), identity)

@@ -99,7 +99,7 @@ impl KubernetesRun {
         format!("{}-agent-{index}", self.name)
     }
 
-    /// The name of the coordinator's Secret: that of its Job is the run's own.
+    /// Returns the name of the coordinator's Secret. The Job of the coordinator has the name of the run.
     fn coordinator_name(&self) -> String {
         format!("{}-coordinator", self.name)
     }
@@ -115,7 +115,7 @@ impl KubernetesRun {
         self.secret(&self.agent_name(index), files, Vec::new())
     }
 
-    /// A Secret of files with keys, and of the entries of an order.
+    /// Returns a Secret of files with keys, and of the entries of an order.
     fn secret(
         &self,
         name: &str,
@@ -204,7 +204,7 @@ impl KubernetesRun {
         self.job(&name, 3, &pod)
     }
 
-    /// A job that begins its pod again so often.
+    /// Returns a job that restarts its pod up to `again` times.
     fn job(&self, name: &str, again: u32, pod: &Value) -> Value {
         json!({
             "apiVersion": "batch/v1",
@@ -219,7 +219,7 @@ impl KubernetesRun {
         })
     }
 
-    /// A pod as the restricted profile of Pod Security wants it. Requests and limits are equal, so that no
+    /// Returns a pod as the restricted profile of Pod Security wants it. Requests and limits are equal, so that no
     /// neighbour takes what was promised.
     fn pod(&self, role: &str, secret: &str, args: &[String], resources: &Value) -> Value {
         json!({
@@ -267,7 +267,7 @@ impl KubernetesRun {
 }
 
 impl Manifests {
-    /// All of them as documents of YAML.
+    /// Returns all objects as YAML documents.
     pub fn yaml(&self) -> String {
         let all = std::iter::once(&self.owner).chain(&self.owned);
         all.map(|object| format!("---\n{}", super::yaml::document(object))).collect()

@@ -65,7 +65,7 @@ impl Order {
         if fits { Ok(()) } else { Err(OrderTooLarge(bytes as u64)) }
     }
 
-    /// The entries of a Secret, with `words` in place of its own.
+    /// Returns the entries of a Secret, with `words` in place of its own.
     pub(super) fn entries(&self, words: &[String]) -> Vec<(String, Vec<u8>)> {
         let files = self.files.iter().map(|file| file.path.clone()).collect();
         let listed = Listed { words: words.to_vec(), files };

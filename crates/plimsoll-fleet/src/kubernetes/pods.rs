@@ -102,7 +102,7 @@ impl Pods {
     }
 }
 
-/// A text of the API server in one line, without control characters.
+/// Returns a text of the API server in one line, without control characters.
 fn text(value: &Value) -> String {
     let words: Vec<&str> = value.as_str().unwrap_or_default().split_whitespace().collect();
     words.join(" ").chars().filter(|letter| !letter.is_control()).take(600).collect()

@@ -180,7 +180,7 @@ impl Going<'_, '_> {
         Ok(pods)
     }
 
-    /// The events of this run's Jobs.
+    /// Returns the events of this run's Jobs.
     fn own(&self, events: &Value) -> Value {
         let is_own = |event: &&Value| {
             let name = event["involvedObject"]["name"].as_str().unwrap_or_default();

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// A document, with a line end.
+/// Returns a document, with a line end.
 pub(super) fn document(value: &Value) -> String {
     let mut text = String::new();
     block(value, 0, &mut text);

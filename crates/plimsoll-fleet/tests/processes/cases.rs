@@ -97,8 +97,8 @@ pub(crate) fn a_killed_agent_costs_its_share_only() {
     assert!(!outcome.is_partial() && agents.pids()[1] != victim);
 }
 
-/// The events of a relay of three processes, up to the end of its load; it starts when it is ready. `meanwhile` sees
-/// each of them.
+/// Returns the events of a relay of three processes, up to the end of its load; it starts when it is ready. `meanwhile`
+/// sees each of them.
 fn relayed(behaviour: u64, mut meanwhile: impl FnMut(&FromAgent)) -> Vec<FromAgent> {
     let (sender, events) = mpsc::channel();
     let makers = Makers::default();
@@ -356,7 +356,7 @@ pub(crate) fn the_second_signal_ends_at_once() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// A folder for a scratch directory that does not exist yet; it has the file of a control group that lends CPU.
+/// Returns a folder for a scratch directory that does not exist yet; it has the file of a control group that lends CPU.
 fn scratch() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("cgroup.subtree_control"), "").unwrap();

@@ -15,7 +15,7 @@ use plimsoll_sys::signal::Interrupts;
 
 use crate::executor::behaviour;
 
-/// A load that the executor answers with `behaviour`.
+/// Returns a load that the executor answers with `behaviour`.
 pub(crate) fn plan(behaviour: u64) -> LoadPlan {
     let rate = Rate::per_second(100.0).unwrap();
     let pacing = if behaviour == behaviour::UNTIL_STOPPED {
@@ -39,7 +39,7 @@ pub(crate) fn plan(behaviour: u64) -> LoadPlan {
     }
 }
 
-/// A program that nothing but a signal ends.
+/// Returns a program that nothing but a signal ends.
 pub(crate) fn sleeper(name: &str) -> SupervisedProgram {
     SupervisedProgram {
         name: name.to_owned(),
@@ -49,7 +49,7 @@ pub(crate) fn sleeper(name: &str) -> SupervisedProgram {
     }
 }
 
-/// A program that ignores SIGTERM and has a child in a session of its own; the child's pid is in
+/// Returns a program that ignores SIGTERM and has a child in a session of its own; the child's pid is in
 /// `pid_file`.
 pub(crate) fn runaway(pid_file: &Path) -> SupervisedProgram {
     let file = pid_file.display();

@@ -60,7 +60,7 @@ impl Proxy for Caddy {
         program::alert(stderr, "Error: ")
     }
 
-    /// One process with as many running threads as the plan says.
+    /// Prepares one process with the number of running threads in the plan.
     fn prepare(&self, program: &Path, _lab: &LabPlan, plan: ProxyPlan) -> Result<Prepared> {
         let version = self.version(program)?;
         check_descriptors("caddy", descriptors_needed(&plan))?;
@@ -102,12 +102,13 @@ fn reload(program: &Path, scratch: &Path) -> Reload {
     Reload::Command(argv)
 }
 
-/// File descriptors that a process with this plan needs, an upper bound.
+/// Returns the number of file descriptors that a process with this plan needs, an upper bound.
 fn descriptors_needed(plan: &ProxyPlan) -> u64 {
     plan.connections_max.saturating_mul(2).saturating_add(OWN_DESCRIPTORS)
 }
 
-/// The words that run a command of Caddy in the foreground, with `environment`. Its own files lie beside `config`.
+/// Returns the words that run a command of Caddy in the foreground, with `environment`. Its own files lie beside
+/// `config`.
 fn argv(caddy: &Path, command: &str, config: &Path, environment: &[&str]) -> Vec<String> {
     let folder = config.parent().unwrap_or(config).display();
     let mut argv = vec!["env".to_owned()];
@@ -122,7 +123,7 @@ fn argv(caddy: &Path, command: &str, config: &Path, environment: &[&str]) -> Vec
     argv
 }
 
-/// The whole configuration file, in JSON: a Caddyfile of 2.6 cannot prevent that Caddy saves a copy of its
+/// Returns the whole configuration file, in JSON: a Caddyfile of 2.6 cannot prevent that Caddy saves a copy of its
 /// configuration.
 fn render(plan: &ProxyPlan) -> String {
     let mut logs = json!({ "default": { "level": "WARN", "exclude": ["http.log.access"] } });
@@ -149,12 +150,12 @@ fn render(plan: &ProxyPlan) -> String {
     format!("{configuration:#}\n")
 }
 
-/// The address of its administration interface in the scratch directory, where only its user reaches it.
+/// Returns the address of its administration interface in the scratch directory, where only its user reaches it.
 fn admin(scratch: &Path) -> String {
     format!("unix/{}", scratch.join("admin.sock").display())
 }
 
-/// The certificate, which Caddy neither renews nor asks its issuer about.
+/// Returns the certificate, which Caddy neither renews nor asks its issuer about.
 fn tls(plan: &ProxyPlan) -> Value {
     let pem = &plan.certificate_pem_path;
     json!({
@@ -164,8 +165,8 @@ fn tls(plan: &ProxyPlan) -> Value {
     })
 }
 
-/// The side of the clients. Each time limit is longer than plimsoll waits, so that none of these ends a connection
-/// during a measurement.
+/// Returns the side of the clients. Each time limit is longer than plimsoll waits, so that none of these ends a
+/// connection during a measurement.
 fn server(plan: &ProxyPlan) -> Value {
     let timeout = timeout(plan);
     let mut server = json!({
@@ -185,7 +186,7 @@ fn server(plan: &ProxyPlan) -> Value {
     server
 }
 
-/// The side of the servers behind it: HTTP/1.1 without TLS. By default Caddy keeps 32 idle connections to each.
+/// Returns the side of the servers behind it: HTTP/1.1 without TLS. By default Caddy keeps 32 idle connections to each.
 fn backends(plan: &ProxyPlan) -> Value {
     let dials: Vec<Value> =
         plan.backends.iter().map(|backend| json!({ "dial": backend.to_string() })).collect();

@@ -57,7 +57,7 @@ impl Description {
         self.proxy.is_some()
     }
 
-    /// `true` if it can be made to reload its configuration.
+    /// Reports whether the server can reload its configuration.
     pub const fn reloads(&self) -> bool {
         self.reload.is_some()
     }
@@ -93,7 +93,8 @@ pub(crate) trait Proxy: Sync {
     /// Returns the version as the program writes it: `2.6.12-1+deb12u4`.
     fn version(&self, program: &Path) -> Result<String, CheckError>;
 
-    /// Program and arguments that check the configuration in `config`, beside which temporary files may be written.
+    /// Returns program and arguments that check the configuration in `config`, beside which temporary files may be
+    /// written.
     fn check_argv(&self, program: &Path, config: &Path) -> Vec<String>;
 
     /// Returns the first error in what a failed check wrote to stderr.
@@ -116,7 +117,7 @@ pub(crate) trait Proxy: Sync {
     /// Writes and checks the configurations of `plan`, and returns the processes to start.
     fn prepare(&self, program: &Path, lab: &LabPlan, plan: ProxyPlan) -> Result<Prepared>;
 
-    /// `true` if it listens with `SO_REUSEPORT`.
+    /// Reports whether the server listens with `SO_REUSEPORT`.
     fn shares_port(&self, _configuration: &ProxyConfiguration) -> bool {
         true
     }
@@ -126,12 +127,12 @@ pub(crate) trait Proxy: Sync {
         false
     }
 
-    /// `true` if this build of it reports statistics.
+    /// Reports whether this build of the program reports statistics.
     fn has_statistics(&self, _program: &Path) -> bool {
         true
     }
 
-    /// `true` if this build of it speaks HTTP/2.
+    /// Reports whether this build of the program speaks HTTP/2.
     fn has_http2(&self, _program: &Path) -> bool {
         true
     }
@@ -148,7 +149,7 @@ pub(crate) struct Prepared {
     pub(crate) sockets: Vec<HaproxySocket>,
 }
 
-/// `haproxy 2.6`, or `3 x haproxy 2.6`.
+/// Returns `haproxy 2.6`, or `3 x haproxy 2.6`.
 pub(crate) fn several(processes: u32, name: &str) -> String {
     if processes == 1 { name.to_owned() } else { format!("{processes} x {name}") }
 }

@@ -74,8 +74,8 @@ impl Proxy for Haproxy {
         alert.strip_prefix("config : ").unwrap_or(alert).to_owned()
     }
 
-    /// Processes that share one port, as many as descriptors require. Each has its own configuration and statistics
-    /// socket.
+    /// Prepares processes that share one port, as many as descriptors require. Each has its own configuration and
+    /// statistics socket.
     fn prepare(&self, program: &Path, lab: &LabPlan, plan: ProxyPlan) -> Result<Prepared> {
         let fit = connections_fit(&plan, limits::raise_descriptor_limit());
         let processes = lab.processes(fit);
@@ -136,7 +136,7 @@ impl Proxy for Haproxy {
     }
 }
 
-/// File descriptors that one process with this plan needs, an upper bound; HAProxy refuses to
+/// Returns the number of file descriptors that one process with this plan needs, an upper bound; HAProxy refuses to
 /// start when its limit is lower and it cannot raise it.
 fn descriptors_needed(plan: &ProxyPlan) -> u64 {
     // Two per proxied connection; with 2 threads, pollers and pipes needed 28 more.
@@ -144,14 +144,14 @@ fn descriptors_needed(plan: &ProxyPlan) -> u64 {
     plan.connections_max.saturating_mul(2).saturating_add(own)
 }
 
-/// Client connections that one process with this plan can have when it may open `descriptors`
+/// Returns the number of client connections that one process with this plan can have when it may open `descriptors`
 /// files, whatever `plan.connections_max` is.
 fn connections_fit(plan: &ProxyPlan, descriptors: u64) -> u64 {
     let own = descriptors_needed(&ProxyPlan { connections_max: 0, ..plan.clone() });
     descriptors.saturating_sub(own) / 2
 }
 
-/// The whole configuration file, for a program of this `version`. Threads beyond [`THREADS_MAX`] are
+/// Returns the whole configuration file, for a program of this `version`. Threads beyond [`THREADS_MAX`] are
 /// not started.
 fn render(plan: &ProxyPlan, version: Version) -> String {
     match &plan.settings.configuration {
@@ -225,7 +225,7 @@ fn render_defaults(plan: &ProxyPlan, text: &mut String) {
     line!(text, "");
 }
 
-/// The timeouts that concern a protocol.
+/// Returns the timeouts that concern a protocol.
 fn phases(protocol: Protocol) -> Vec<&'static str> {
     let mut phases = vec!["connect", "client", "server", "queue", "client-fin"];
     if protocol.has_headers() {
@@ -270,7 +270,7 @@ fn render_proxies(plan: &ProxyPlan, text: &mut String) {
     }
 }
 
-/// The timers of the configuration that a client can meet.
+/// Returns the timers of the configuration that a client can meet.
 fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
     let all = [
         ("server", Awaits::Answer),
@@ -285,7 +285,7 @@ fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
     plan.timers("HAProxy timeout", all.into_iter().filter(|(phase, _)| known.contains(phase)))
 }
 
-/// Program and arguments that run HAProxy in the foreground, as one process.
+/// Returns program and arguments that run HAProxy in the foreground, as one process.
 fn argv(haproxy: &Path, config: &Path, reloads: bool) -> Vec<String> {
     let mut argv = vec![haproxy.to_string_lossy().into_owned(), "-db".to_owned()];
     // A master, which starts another worker on SIGUSR2.

@@ -73,8 +73,8 @@ impl Proxy for Nginx {
         text.map_or(alert.as_str(), |(_, text)| text).to_owned()
     }
 
-    /// One nginx with as many workers as descriptors require: each worker has a listening socket of its own on the
-    /// port.
+    /// Prepares one nginx with as many workers as descriptors require: each worker has a listening socket of its own on
+    /// the port.
     fn prepare(&self, program: &Path, lab: &LabPlan, mut plan: ProxyPlan) -> Result<Prepared> {
         let have = limits::raise_descriptor_limit();
         while lab.may_split() && plan.threads < PROCESSES_MAX && descriptors_needed(&plan) > have {
@@ -106,14 +106,14 @@ impl Proxy for Nginx {
     }
 }
 
-/// File descriptors that each worker process with this plan needs, an upper bound. nginx starts
+/// Returns the number of file descriptors that each worker process with this plan needs, an upper bound. nginx starts
 /// with fewer and then refuses connections, so compare this with the limit first.
 fn descriptors_needed(plan: &ProxyPlan) -> u64 {
     // Besides connections: listeners, channels to the master, logs.
     connections_per_worker(plan).saturating_add(64)
 }
 
-/// Client connections of one worker, at most. The kernel spreads them by hash, not evenly.
+/// Returns the number of client connections of one worker, at most. The kernel spreads them by hash, not evenly.
 fn clients_per_worker(plan: &ProxyPlan) -> u64 {
     let share = plan.connections_max.max(1).div_ceil(u64::from(plan.threads.max(1)));
     // A quarter and 256 more: over five standard deviations of a binomial distribution.
@@ -125,8 +125,8 @@ fn connections_per_worker(plan: &ProxyPlan) -> u64 {
     clients_per_worker(plan).saturating_mul(2).saturating_add(64)
 }
 
-/// The whole configuration file, for a program of this `version`. Paths in it are relative to the prefix that [`argv`]
-/// sets.
+/// Returns the whole configuration file, for a program of this `version`. Paths in it are relative to the prefix that
+/// [`argv`] sets.
 fn render(plan: &ProxyPlan, version: Version) -> String {
     match &plan.settings.configuration {
         ProxyConfiguration::Laboratory => {}
@@ -282,7 +282,7 @@ fn is_built_with(nginx: &Path, module: &str) -> bool {
         .is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains(module))
 }
 
-/// Program and arguments that run nginx in the foreground: a master and its workers.
+/// Returns program and arguments that run nginx in the foreground: a master and its workers.
 fn argv(nginx: &Path, config: &Path) -> Vec<String> {
     vec![
         nginx.to_string_lossy().into_owned(),

@@ -23,7 +23,7 @@ impl Sut {
         Self { kind: SutKind::Embedded, program: PathBuf::new() }
     }
 
-    /// A SUT whose program another host looks up.
+    /// Creates a SUT whose program another host looks up.
     pub fn elsewhere(kind: SutKind) -> Self {
         Self { kind, program: kind.name().into() }
     }

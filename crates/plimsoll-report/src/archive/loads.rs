@@ -40,7 +40,7 @@ impl Loads {
         self.loads.get(number).map(|(_, epoch)| *epoch)
     }
 
-    /// The place of the next line.
+    /// Returns the place of the next line.
     pub(crate) fn place(&mut self, line: &IntervalLine) -> Place {
         let second = line.interval.second;
         let load = match self.last {

@@ -28,7 +28,7 @@ pub struct ClockPair {
 }
 
 impl ClockPair {
-    /// The wall clock's time at an instant of CLOCK_MONOTONIC: ns since 1970, UTC.
+    /// Returns the wall clock's time at an instant of CLOCK_MONOTONIC: ns since 1970, UTC.
     pub const fn unix_ns_at(&self, at: Nanos) -> u64 {
         self.unix_ns.saturating_add(at.0).saturating_sub(self.monotonic.0)
     }

@@ -71,7 +71,7 @@ impl Archive {
         Ok(Self { dir: dir.to_owned(), manifest, trials, events, newer, summary })
     }
 
-    /// One line about the records of a newer version, which were left out.
+    /// Returns one line about the records of a newer version, which were left out.
     pub fn newer_records(&self) -> Option<String> {
         let records = if self.newer == 1 { "record is" } else { "records are" };
         let version = &self.manifest.plimsoll_version;
@@ -118,7 +118,7 @@ fn read_trials(path: PathBuf, trial_bytes_max: u64) -> Result<Vec<TrialRecord>> 
     Ok(trials)
 }
 
-/// The events, and how many lines are of a newer version.
+/// Returns the events, and how many lines are of a newer version.
 fn read_events(path: PathBuf) -> Result<(Vec<Event>, u64)> {
     let mut events = Vec::new();
     let (mut newer, mut bytes) = (0, 0);
@@ -194,7 +194,7 @@ fn read_summary(path: &Path) -> Result<Option<Summary>> {
     }
 }
 
-/// A line that cannot be read: what a newer program wrote, or what is damaged, and what to do then.
+/// Returns a line that cannot be read: what a newer program wrote, or what is damaged, and what to do then.
 pub(super) fn unread(path: &Path, line: usize, why: &str, fix: &'static str) -> ReportError {
     let (path, line, why) = (path.to_owned(), line.max(1), clean(why));
     // serde has no other way to distinguish an unknown name from a value of the wrong type.

@@ -59,7 +59,7 @@ impl Archive {
             .map_or(Ok(()), |line| Err(ReportError::Disagrees { dir: self.dir.clone(), line }))
     }
 
-    /// The summary of a run that was killed: figures until then, marked partial. What had come
+    /// Returns the summary of a run that was killed: figures until then, marked partial. What had come
     /// due and not ended is counted as `interrupted`.
     pub fn rebuild_summary(&self) -> Result<Summary> {
         Ok(rebuild(self, &Totals::of(self)?))
@@ -178,7 +178,7 @@ impl Figures {
         }
     }
 
-    /// The figures without `cut` failures: requests that were open when a storm cut their connection.
+    /// Returns the figures without `cut` failures: requests that were open when a storm cut their connection.
     const fn without(mut self, cut: u64) -> Self {
         self.counts[0] = self.counts[0].saturating_sub(cut);
         self.counts[2] = self.counts[2].saturating_sub(cut);

@@ -34,7 +34,7 @@ fn load_started() -> Event {
     Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(10)), epoch: Nanos::ZERO }
 }
 
-/// A load of two seconds, `parts`, and its summary.
+/// Returns a load of two seconds, `parts`, and its summary.
 fn write_load(dir: &Path, parts: &[Tally]) -> ArchiveWriter {
     let mut writer = ArchiveWriter::create(dir, &manifest(false)).unwrap();
     writer.handle_event(&load_started()).unwrap();

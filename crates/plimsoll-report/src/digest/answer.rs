@@ -56,7 +56,7 @@ impl Answer {
     }
 }
 
-/// The word for a verdict.
+/// Returns the word for a verdict.
 pub(crate) const fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Good => "GOOD",

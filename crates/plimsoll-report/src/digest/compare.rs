@@ -42,7 +42,7 @@ pub(super) fn answer(compare: &CompareSummary) -> Answer {
     }
 }
 
-/// `B is 3.1 % slower than A at saturation`.
+/// Returns `B is 3.1 % slower than A at saturation`.
 fn differs(metric: Metric, is_higher: bool, size: &str) -> String {
     let (more, less) = if is_higher { ("higher", "faster") } else { ("lower", "slower") };
     match metric {
@@ -76,7 +76,7 @@ pub(crate) fn capitalised(text: &str) -> String {
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
-/// A relative difference in percent with one decimal.
+/// Returns a relative difference in percent with one decimal.
 pub(crate) fn percent(relative: f64) -> String {
     whole(&format!("{} %", bare_percent(relative)))
 }

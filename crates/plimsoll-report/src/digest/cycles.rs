@@ -6,7 +6,7 @@ use plimsoll_model::units::grouped;
 
 use crate::terminal::layout::{bytes, trimmed, whole};
 
-/// The answer in one or two sentences.
+/// Returns the answer in one or two sentences.
 pub(crate) fn sentence(cycles: &CyclesSummary) -> String {
     let each = format!(
         "per cycle of {}",
@@ -48,7 +48,7 @@ pub(crate) fn sentence(cycles: &CyclesSummary) -> String {
     memory + &numbers.collect::<String>()
 }
 
-/// The places that are left if HAProxy's own pools do not grow.
+/// Returns the places that are left if HAProxy's own pools do not grow.
 fn outside_of_pools(cycles: &CyclesSummary) -> &'static str {
     match cycles.parts.get(KeptPart::PoolsUsed.name()) {
         Some(pools) if !pools.grows => {
@@ -58,13 +58,13 @@ fn outside_of_pools(cycles: &CyclesSummary) -> &'static str {
     }
 }
 
-/// `12.1 to 14.9 MB`, `-3 to 9 kB`.
+/// Returns `12.1 to 14.9 MB`, `-3 to 9 kB`.
 pub(crate) fn range(growth: Growth, unit: Unit) -> String {
     let (low, high) = (amount(growth.low, unit), amount(growth.high, unit));
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// `-4.10 kB`, `3`.
+/// Returns `-4.10 kB`, `3`.
 pub(crate) fn amount(value: f64, unit: Unit) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
     match unit {
@@ -73,7 +73,7 @@ pub(crate) fn amount(value: f64, unit: Unit) -> String {
     }
 }
 
-/// The words for a part.
+/// Returns the words for a part.
 pub(crate) const fn name(part: KeptPart) -> &'static str {
     match part {
         KeptPart::Processes => "memory of all processes",
@@ -87,7 +87,7 @@ pub(crate) const fn name(part: KeptPart) -> &'static str {
     }
 }
 
-/// The table of parts: name, after the first cycle, after the last one, growth per cycle.
+/// Returns the table of parts: name, after the first cycle, after the last one, growth per cycle.
 pub(crate) fn rows(cycles: &CyclesSummary) -> impl Iterator<Item = [String; 4]> {
     cycles.parts.iter().filter_map(|(key, series)| {
         let part = KeptPart::named(key)?;
@@ -103,7 +103,7 @@ pub(crate) fn rows(cycles: &CyclesSummary) -> impl Iterator<Item = [String; 4]> 
     })
 }
 
-/// The last cycle in one line, for progress.
+/// Returns the last cycle in one line, for progress.
 pub(crate) fn cycle_line(cycles: &CyclesSummary) -> String {
     let Some(last) = cycles.readings.last() else { return String::new() };
     let shown = |value: Option<u64>| value.map_or_else(|| "not readable".to_owned(), bytes);

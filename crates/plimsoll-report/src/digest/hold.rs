@@ -11,7 +11,7 @@ use crate::stopped;
 use crate::terminal::layout::{Tone, bytes, clean, span, whole};
 use crate::terminal::timers;
 
-/// `low confidence`, `exact`.
+/// Returns `low confidence`, `exact`.
 pub(crate) fn sure(confidence: Confidence) -> String {
     match confidence {
         Confidence::Exact => confidence.name().to_owned(),

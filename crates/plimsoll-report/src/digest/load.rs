@@ -154,7 +154,7 @@ fn judgement(summary: &Summary) -> String {
     said.map(|(verb, goals)| format!(" {verb}{so_far}: {}.", goals.join(", "))).collect()
 }
 
-/// A check with what it saw: `errors<0.1% (2.58 % failed)`.
+/// Returns a check with what it saw: `errors<0.1% (2.58 % failed)`.
 fn seen(check: &Check) -> String {
     format!("{} ({})", clean(&check.id.name()), findings::seen(check))
 }

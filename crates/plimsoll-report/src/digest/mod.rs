@@ -51,7 +51,7 @@ pub struct Badge {
 }
 
 impl Default for Badge {
-    /// The badge of a run that has not ended.
+    /// Returns the badge of a run that has not ended.
     fn default() -> Self {
         "RUNNING".into()
     }

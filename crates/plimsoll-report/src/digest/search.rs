@@ -28,7 +28,7 @@ const WIDE: f64 = 1.2;
 /// A speed below this share of the usual one is named.
 const SLOW: f64 = 0.95;
 
-/// The end of a search in a few words, and its reason, if its outcome states one.
+/// Returns the end of a search in a few words, and its reason, if its outcome states one.
 pub(crate) fn ending(outcome: &Outcome) -> (&'static str, Option<String>) {
     match outcome {
         Outcome::Regular => ("interval", None),
@@ -155,7 +155,7 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> Answer {
     }
 }
 
-/// The answer as the title of a chart, whose axes show the bounds.
+/// Returns the answer as the title of a chart, whose axes show the bounds.
 pub(crate) fn title(find: &FindSummary) -> String {
     let slo = find.slo.parse::<Slo>().ok();
     let goal = slo.as_ref().and_then(Slo::latency);
@@ -245,7 +245,7 @@ fn by_speed(axis: Axis, found: &TippingPoint) -> Option<String> {
     ))
 }
 
-/// The load that can be offered, or why it is not known.
+/// Returns the load that can be offered, or why it is not known.
 fn safe_load(find: &FindSummary) -> Option<Answer> {
     // What was stopped has all in one line.
     if matches!(find.found.outcome, Outcome::Unfinished { .. }) {
@@ -271,7 +271,7 @@ fn safe_load(find: &FindSummary) -> Option<Answer> {
     Some(Answer::good("Safe load:", text))
 }
 
-/// The trials that do not count, because others had the server's CPU.
+/// Returns the trials that do not count, because others had the server's CPU.
 fn left_out(disturbed: &Disturbed) -> Answer {
     let Disturbed { trials, waited, usual } = disturbed;
     let (waited, usual) = (percent(*waited), percent(*usual));
@@ -329,7 +329,7 @@ fn of_connections(summary: &Summary, find: &FindSummary) -> Answer {
     }
 }
 
-/// The interval over repeated searches.
+/// Returns the interval over repeated searches.
 fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> Answer {
     if repeat.used == 0 {
         let text = match find.found.lower {
@@ -351,7 +351,7 @@ fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> Answer {
     Answer::new(tone, LEAD, format!("{}{sure}", interval(find.axis, find.found.bounds())))
 }
 
-/// `between 18,200/s and 18,900/s`, or what is known of it.
+/// Returns `between 18,200/s and 18,900/s`, or what is known of it.
 fn between(axis: Axis, bounds: (Option<f64>, Option<f64>)) -> String {
     let load = |value| load_text(axis, value);
     match bounds {
@@ -371,18 +371,18 @@ fn at_least(find: &FindSummary) -> String {
     lower.unwrap_or_else(|| "no figure".to_owned())
 }
 
-/// ` (3.8 % wide)`; nothing if an end is missing.
+/// Returns ` (3.8 % wide)`; nothing if an end is missing.
 fn wide((lower, upper): (Option<f64>, Option<f64>)) -> String {
     let width = lower.zip(upper).map(|(lower, upper)| (upper / lower - 1.0) * 100.0);
     width.map_or_else(String::new, |width| whole(&format!(" ({width:.1} % wide)")))
 }
 
-/// `between 18,200/s and 18,900/s (3.8 % wide)`.
+/// Returns `between 18,200/s and 18,900/s (3.8 % wide)`.
 pub(crate) fn interval(axis: Axis, bounds: (Option<f64>, Option<f64>)) -> String {
     between(axis, bounds) + &wide(bounds)
 }
 
-/// `97 %`, in one piece.
+/// Returns `97 %`, in one piece.
 pub(crate) fn percent(share: f64) -> String {
     whole(&format!("{:.0} %", share * 100.0))
 }

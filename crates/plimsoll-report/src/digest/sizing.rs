@@ -6,7 +6,7 @@ use plimsoll_model::sizing::{SizingSummary, SizingValue};
 use super::Answer;
 use crate::terminal::layout::{Tone, clean, whole};
 
-/// The value that carries most for each CPU, where one is better than the first.
+/// Returns the value that carries most for each CPU, where one is better than the first.
 pub(super) fn answer(sizing: &SizingSummary) -> Answer {
     if sizing.is_cut_short() {
         let made = sizing.rounds_made;

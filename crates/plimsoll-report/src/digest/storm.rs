@@ -89,7 +89,7 @@ fn interval(summary: &Summary, find: &FindSummary, storm: Option<&StormSummary>)
     }
 }
 
-/// `between 760 and 830 of 2,000 connections (38 to 42 %)`, or what is known of it.
+/// Returns `between 760 and 830 of 2,000 connections (38 to 42 %)`, or what is known of it.
 fn bounds(of: (Option<f64>, Option<f64>), storm: Option<&StormSummary>) -> String {
     match of {
         (Some(lower), Some(upper)) => {
@@ -107,7 +107,7 @@ fn bounds(of: (Option<f64>, Option<f64>), storm: Option<&StormSummary>) -> Strin
     }
 }
 
-/// `760 of 2,000 connections (38 %)`.
+/// Returns `760 of 2,000 connections (38 %)`.
 fn size(cut: f64, storm: Option<&StormSummary>) -> String {
     match storm {
         Some(storm) => of_all(cut as u64, storm.connections),
@@ -120,7 +120,7 @@ fn of_all(cut: u64, connections: u64) -> String {
     format!("{} of {} ({share})", grouped(cut), whole(&counted(connections, "connection")))
 }
 
-/// The verdict on a storm that does not end.
+/// Returns the verdict on a storm that does not end.
 fn endless(storm: &StormSummary) -> Option<Answer> {
     let (trial, endless) = storm.endless()?;
     let retries = whole(&format!("{} per second", grouped(endless.retries_per_s.round() as u64)));
@@ -139,7 +139,7 @@ fn endless(storm: &StormSummary) -> Option<Answer> {
     Some(Answer::bad("Endless:", text))
 }
 
-/// ` It went on with 503 clients for 10.0 s, and ended with 377.`
+/// Returns ` It went on with 503 clients for 10.0 s, and ended with 377.`
 fn ends_below(storm: &StormSummary) -> Option<String> {
     let EndsBelow { ended_with, lasted_with, watched_s, .. } = storm.ends_below?;
     let ended = ended_with.map(|clients| format!(", and ended with {}", grouped(clients)));
@@ -147,7 +147,7 @@ fn ends_below(storm: &StormSummary) -> Option<String> {
     Some(format!(" It went on with {lasted} for {}{ended}.", span(watched_s)))
 }
 
-/// The jitter that makes the largest storm safe.
+/// Returns the jitter that makes the largest storm safe.
 fn jitter(storm: &StormSummary) -> Option<Answer> {
     let Jitter { cut, enough_s, missed_s, survived } = storm.jitter?;
     let all = of_all(cut, storm.connections);
@@ -169,7 +169,7 @@ fn jitter(storm: &StormSummary) -> Option<Answer> {
     Some(Answer::good("Jitter:", text))
 }
 
-/// The largest storm with one thing changed; `None` if that could not be.
+/// Returns the largest storm with one thing changed; `None` if that could not be.
 fn remedy(tried: &Remedied, find: &FindSummary, storm: &StormSummary) -> Option<Answer> {
     let outcome = tried.outcome.as_ref()?;
     let known = bounds((tried.lower, tried.upper), Some(storm));
@@ -202,7 +202,7 @@ fn remedy(tried: &Remedied, find: &FindSummary, storm: &StormSummary) -> Option<
     Some(Answer::new(tone, "Remedy:", format!("{change}: {result}.")))
 }
 
-/// The key figures.
+/// Returns the key figures.
 pub(super) fn figures(
     summary: &Summary,
     find: &FindSummary,
@@ -239,13 +239,13 @@ pub(super) fn figures(
     keys
 }
 
-/// The largest storm that was survived.
+/// Returns the largest storm that was survived.
 pub(crate) fn largest(storm: &StormSummary) -> Option<&StormTrial> {
     let good = storm.as_asked().filter(|one| one.verdict == Verdict::Good);
     good.max_by_key(|one| one.cut)
 }
 
-/// `1.9 s`, or `-`.
+/// Returns `1.9 s`, or `-`.
 pub(crate) fn recovered(trial: &StormTrial) -> String {
     trial.recovered_s.map_or_else(|| "-".to_owned(), span)
 }

@@ -61,7 +61,7 @@ impl Section {
         paragraphs.filter(|paragraph| !paragraph.is_empty()).collect()
     }
 
-    /// The first sentence of the meaning.
+    /// Returns the first sentence of the meaning.
     fn summary(&self) -> String {
         let meaning = self.meaning().into_iter().next().unwrap_or_default();
         match meaning.split_once(". ") {
@@ -70,7 +70,7 @@ impl Section {
         }
     }
 
-    /// The labelled part, of this section or else of its chapter.
+    /// Returns the labelled part, of this section or else of its chapter.
     fn part(&self, label: &str) -> Option<String> {
         let marker = format!("\n- **{label}**:");
         [self.text, self.introduction].into_iter().find_map(|text| {
@@ -117,13 +117,13 @@ fn narrow(style: Style) -> Style {
     Style { width: style.width.min(COLUMNS), ..style }
 }
 
-/// All sections, chapter by chapter.
+/// Returns all sections, chapter by chapter.
 pub fn all() -> impl Iterator<Item = Section> {
     CHAPTERS.iter().flat_map(sections)
 }
 
-/// The sections with this id; of several families where it has several meanings. Spaces and underscores count as
-/// hyphens, and a goal such as `p99<50ms` is explained as a goal.
+/// Returns the sections with this id; of several families where it has several meanings. Spaces and underscores count
+/// as hyphens, and a goal such as `p99<50ms` is explained as a goal.
 pub fn find(id: &str) -> Vec<Section> {
     let id = id.trim().to_lowercase().replace([' ', '_'], "-");
     let id = match CheckId::from(id.clone()) {

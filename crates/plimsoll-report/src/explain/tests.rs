@@ -67,7 +67,7 @@ fn set(names: impl IntoIterator<Item = impl Into<String>>) -> BTreeSet<String> {
     names.into_iter().map(Into::into).collect()
 }
 
-/// The name of an outcome in JSON. A new one does not compile without a name here.
+/// Returns the name of an outcome in JSON. A new one does not compile without a name here.
 const fn outcome(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Regular => "regular",

@@ -29,7 +29,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// A field. A spreadsheet takes text that begins like a formula for one, and a host or a directory may
+/// Returns a field. A spreadsheet takes text that begins like a formula for one, and a host or a directory may
 /// have such a name.
 pub(super) fn text(text: &str) -> String {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };

@@ -17,7 +17,7 @@ pub(super) fn write(run: &ExportedRun<'_>, span: Span, out: &mut dyn Write) -> R
     Ok(distribution(tally.spans.of(span), out)?)
 }
 
-/// The operations that the summary's figures are of: the trials at the lower bound, or the whole load.
+/// Returns the operations that the summary's figures are of: the trials at the lower bound, or the whole load.
 fn shown(run: &ExportedRun<'_>) -> Result<Tally> {
     let find = run.summary.result.find();
     if let Some(at) = find.and_then(|find| find.at_lower_bound(&run.archive.trials)) {

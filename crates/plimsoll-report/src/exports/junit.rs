@@ -86,7 +86,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     Ok(Element::new("testsuites").children([suite]).write(out)?)
 }
 
-/// `plimsoll.load`, `plimsoll.find.rate`.
+/// Returns `plimsoll.load`, `plimsoll.find.rate`.
 fn class_name(summary: &Summary) -> String {
     let axis = summary.result.find().map(|find| format!(".{}", find.axis.name()));
     format!("plimsoll.{}{}", summary.command.replace(' ', "."), axis.unwrap_or_default())

@@ -58,7 +58,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     Ok(out.write_all(text.as_bytes())?)
 }
 
-/// The word of the page's badge, with a shape.
+/// Returns the word of the page's badge, with a shape.
 fn badge(Badge { word, class }: Badge) -> String {
     let shape = match class {
         "good" => '●',
@@ -69,7 +69,7 @@ fn badge(Badge { word, class }: Badge) -> String {
     format!("{shape} {word}")
 }
 
-/// A table; nothing without a row.
+/// Returns a table; nothing without a row.
 fn table<const N: usize>(names: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let rows: String = rows.map(|row| format!("| {} |\n", row.join(" | "))).collect();
     match rows.is_empty() {
@@ -141,7 +141,7 @@ fn command_line(run: &ExportedRun<'_>) -> String {
     format!("{command}\nplimsoll {version}, {}\n", escaped(&manifest.started_at))
 }
 
-/// The largest p99 of each stretch as blocks, with its scale.
+/// Returns the largest p99 of each stretch as blocks, with its scale.
 fn sparkline(run: &ExportedRun<'_>) -> Result<Option<String>> {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let mut seconds: Vec<Option<f64>> = Vec::new();
@@ -168,7 +168,7 @@ fn sparkline(run: &ExportedRun<'_>) -> Result<Option<String>> {
     Ok(Some(format!("{least} to {most} ms (logarithmic): {}", code(&line))))
 }
 
-/// Text that no reader takes for markup.
+/// Returns the text that no reader takes for markup.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars().take(TEXT_CHARS_MAX) {
@@ -189,7 +189,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Text in a monospaced font, in a table, too.
+/// Returns the text in a monospaced font, in a table, too.
 fn code(text: &str) -> String {
     let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
     let text = text.replace('|', "\\|");
@@ -199,13 +199,13 @@ fn code(text: &str) -> String {
     format!("{ticks}{pad}{text}{pad}{ticks}")
 }
 
-/// Lines in a monospaced font.
+/// Returns lines in a monospaced font.
 fn fence(text: &str) -> String {
     let ticks = "`".repeat((longest_run(text) + 1).max(3));
     format!("{ticks}text\n{text}\n{ticks}\n")
 }
 
-/// The longest run of backticks in `text`.
+/// Returns the longest run of backticks in `text`.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }

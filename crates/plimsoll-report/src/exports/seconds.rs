@@ -175,7 +175,7 @@ impl Iterator for Table<'_> {
     }
 }
 
-/// The name of a run: that of its directory.
+/// Returns the name of a run: that of its directory.
 pub(super) fn run_name(archive: &Archive) -> String {
     let dir = &archive.dir;
     let name = dir.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -184,7 +184,7 @@ pub(super) fn run_name(archive: &Archive) -> String {
         .unwrap_or_else(|| archive.manifest.started_at.clone())
 }
 
-/// The instant at which the first operation was due, or the run began if no load did: ns since 1970, UTC.
+/// Returns the instant at which the first operation was due, or the run began if no load did: ns since 1970, UTC.
 pub(super) fn start_unix_ns(archive: &Archive) -> u64 {
     let clock = archive.manifest.clock;
     clock.unix_ns_at(Loads::of(&archive.events).epoch(0).unwrap_or(clock.monotonic))

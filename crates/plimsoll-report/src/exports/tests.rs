@@ -84,7 +84,7 @@ fn interval(second: u32, tally: Tally) -> Event {
     Event::Interval(Box::new(Interval { second, tally }))
 }
 
-/// A load of three seconds, of which the second one has a failure and the last no answer.
+/// Returns a load of three seconds, of which the second one has a failure and the last no answer.
 fn load() -> Made {
     let mut failing = fixtures::tally(900, 1_900, 1);
     failing.scheduled += 2;
@@ -410,7 +410,7 @@ fn a_search_is_a_case_of_its_own() {
     }
 }
 
-/// Every kind of run, and those whose parts could be read in two ways, with what they state.
+/// Returns every kind of run, and those whose parts could be read in two ways, with what they state.
 fn stated() -> Vec<(&'static str, Summary, Vec<TrialRecord>, Standing)> {
     let why = || Unsettled::OneBound;
     let mut first_open = fixtures::find_several();

@@ -48,7 +48,7 @@ pub struct RowTarget {
 }
 
 impl RowTarget {
-    /// A request of a plan.
+    /// Creates a request of a plan.
     pub fn of(target: &Target) -> Self {
         Self {
             method: target.method_shown().to_owned(),
@@ -57,7 +57,7 @@ impl RowTarget {
         }
     }
 
-    /// A request of an archive.
+    /// Creates a request of an archive.
     fn archived(target: &Value) -> Self {
         let text = |name: &str| target[name].as_str().unwrap_or_default().to_owned();
         let body_bytes = target["body"]["bytes"].as_u64().unwrap_or(0);
@@ -165,7 +165,7 @@ pub fn write_rows(
     Ok(())
 }
 
-/// The twelve fields of a row.
+/// Returns the twelve fields of a row.
 fn fields(line: &Line<'_>, unix_ns: u64) -> [String; 12] {
     [
         unix_ns.to_string(),
@@ -192,7 +192,7 @@ fn error(row: &Row) -> String {
     }
 }
 
-/// The usual words of a status.
+/// Returns the usual words of a status.
 const fn reason(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",

@@ -57,8 +57,8 @@ impl Element {
     }
 }
 
-/// Text for content and attributes alike. Characters that XML 1.0 has no place for are replaced; line breaks stay what
-/// they are also in attributes.
+/// Returns the text for content and attributes alike. Characters that XML 1.0 has no place for are replaced; line
+/// breaks stay what they are also in attributes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -73,8 +73,8 @@ impl Connections {
         Self { inside: Arc::default(), patience }
     }
 
-    /// A place for a connection; where there is none, one that says nothing goes, or one that has not asked for a
-    /// while.
+    /// Returns a place for a connection; where there is none, one that says nothing goes, or one that has not asked for
+    /// a while.
     pub(super) async fn place(&self) -> Place {
         loop {
             if let Some(place) = self.place_now(Instant::now()) {
@@ -97,8 +97,8 @@ impl Connections {
     }
 }
 
-/// The one that goes where another one comes: the oldest that has said nothing, else the one that has not asked for
-/// longest, and not within `quiet`. Who looks on is bounded elsewhere.
+/// Returns the connection to close if another one comes: the oldest that has said nothing, else the one that has not
+/// asked for longest, and not within `quiet`. Who looks on is bounded elsewhere.
 fn least_wanted(connected: &[Connected], now: Instant, quiet: Duration) -> Option<usize> {
     let silent = connected.iter().position(|one| one.doing == Doing::Silent);
     let is_quiet = |(_, one): &(usize, &Connected)| {

@@ -126,13 +126,13 @@ impl Document {
         self.changed.send_modify(|times| *times += 1);
     }
 
-    /// The page as it is now.
+    /// Returns the page as it is now.
     pub(super) fn page(&self) -> String {
         self.see_fetch();
         self.view().map_or_else(|| EMPTY.to_owned(), |view| page::render_live(&view))
     }
 
-    /// The document as JSON, compressed; `None` before a run begins.
+    /// Returns the document as JSON, compressed; `None` before a run begins.
     pub(super) fn fetch(&self) -> Option<io::Result<Vec<u8>>> {
         let view = self.view()?;
         self.see_fetch();

@@ -64,7 +64,7 @@ impl Figures {
         self.families()
     }
 
-    /// Every family of the run and of its hosts.
+    /// Returns every family of the run and of its hosts.
     pub(super) fn families(&self) -> Vec<Family> {
         let of_run = self.metrics.as_ref().map(|metrics| metrics.families(&self.run));
         let mut families = of_run.unwrap_or_default();
@@ -74,7 +74,7 @@ impl Figures {
 }
 
 impl Shared<Figures> {
-    /// The answer to a scrape.
+    /// Returns the answer to a scrape.
     pub(super) fn scrape(&self) -> String {
         let figures = self.lock();
         if figures.is_over {

@@ -49,8 +49,8 @@ impl IsLocal {
     }
 }
 
-/// The routes of a scraper. On loopback `access` has the rules of the page, since a browser of this host reaches that
-/// for any site; elsewhere a scraper asks under whatever name its configuration has.
+/// Returns the routes of a scraper. On loopback `access` has the rules of the page, since a browser of this host
+/// reaches that for any site; elsewhere a scraper asks under whatever name its configuration has.
 pub(super) fn metrics(figures: Shared<Figures>, access: Option<Access>) -> Router {
     let routes = protected(
         Router::new().route("/metrics", get(scrape)).route("/", get(scrape)).with_state(figures),

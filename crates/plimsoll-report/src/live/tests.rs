@@ -40,7 +40,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// One that others than this host reach, and its address on loopback.
+/// Returns a listener that other hosts reach, and its address on loopback.
 fn any_listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -238,7 +238,7 @@ fn nobody_waits_for_scrapers_that_do_not_come() {
     thread.join().unwrap().unwrap();
 }
 
-/// The body of the request that arrives next.
+/// Returns the body of the request that arrives next.
 fn posted(listener: &TcpListener, status: &str) -> serde_json::Value {
     let (mut stream, _) = listener.accept().unwrap();
     let mut request = Vec::new();
@@ -304,7 +304,7 @@ fn a_thread_that_gets_no_cpu_delays_nobody() {
     assert_eq!(count, 512);
 }
 
-/// A page at an address of its own, and its feed, at which a run has begun.
+/// Returns a page at an address of its own, and its feed, at which a run has begun.
 fn shown(token: Option<&str>) -> (Feed, JoinHandle<io::Result<()>>, SocketAddr) {
     let (listener, address) = listener();
     let token = token.map(str::to_owned);
@@ -314,7 +314,7 @@ fn shown(token: Option<&str>) -> (Feed, JoinHandle<io::Result<()>>, SocketAddr) 
     (feed, thread, address)
 }
 
-/// The answer to a request for `path` with more `headers`.
+/// Returns the answer to a request for `path` with more `headers`.
 fn get(address: SocketAddr, path: &str, headers: &str) -> String {
     asked(
         address,
@@ -346,7 +346,7 @@ impl Viewer {
         viewer
     }
 
-    /// The next field of the stream that is called `name`; `None` at its end.
+    /// Returns the next field of the stream that is called `name`; `None` at its end.
     fn next(&mut self, name: &str) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -379,7 +379,7 @@ fn note(feed: &Feed, text: &str) {
     feed.handle_event(&Event::Note(text.to_owned()), Nanos::ZERO);
 }
 
-/// The document as it is fetched.
+/// Returns the document as it is fetched.
 fn document(address: SocketAddr) -> serde_json::Value {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("GET /view HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

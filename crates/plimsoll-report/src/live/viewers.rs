@@ -55,7 +55,7 @@ impl Viewers {
         VIEWERS_MAX - self.slots.available_permits()
     }
 
-    /// The routes, for those whom `access` admits.
+    /// Returns the routes, for those whom `access` admits.
     pub(super) fn routes(self, access: Access) -> Router {
         let prefix = if access.token.is_some() { "/{token}" } else { "" };
         let at = |path: &str| format!("{prefix}/{path}");
@@ -134,7 +134,7 @@ struct Viewer {
 }
 
 impl Viewer {
-    /// The next line of the stream; `None` at its end. Asked for only when the one before was written.
+    /// Returns the next line of the stream; `None` at its end. Asked for only when the one before was written.
     async fn next(&mut self) -> Option<Event> {
         if std::mem::replace(&mut self.is_new, false) {
             return Some(Event::default().retry(RETRY));

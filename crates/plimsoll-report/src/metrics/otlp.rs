@@ -51,7 +51,7 @@ pub enum CollectorError {
 }
 
 impl Collector {
-    /// The collector at `url`.
+    /// Returns the collector at `url`.
     pub fn parse(url: &str) -> Result<Self, CollectorError> {
         let uri: Uri = url.parse().map_err(|_| CollectorError::NoUrl)?;
         let authority = uri.authority().ok_or(CollectorError::NoUrl)?;
@@ -116,7 +116,7 @@ pub(crate) async fn post(
     }
 }
 
-/// `ExportMetricsServiceRequest`; whole numbers of 64 bits are texts in its JSON.
+/// Returns `ExportMetricsServiceRequest`; whole numbers of 64 bits are texts in its JSON.
 pub(super) fn request(version: &str, families: &[Family], span: Span) -> Value {
     let metrics: Vec<Value> = families.iter().map(|family| metric(family, span)).collect();
     let resource = attributes(&[

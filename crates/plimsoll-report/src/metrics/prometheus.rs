@@ -9,7 +9,7 @@ use super::{Buckets, Family, PREFIX, Points};
 /// The content type of [`exposition`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All series of `families`.
+/// Returns all series of `families`.
 pub(crate) fn exposition<'a>(families: impl IntoIterator<Item = &'a Family>) -> String {
     let mut text = String::new();
     for Family { name, help, points } in families {
@@ -44,7 +44,7 @@ fn histogram(text: &mut String, name: &str, buckets: &Buckets) {
     let _ = writeln!(text, "{PREFIX}{name}_count {count}");
 }
 
-/// `cpu_seconds_total{cpu="0",mode="user"}`.
+/// Returns `cpu_seconds_total{cpu="0",mode="user"}`.
 pub(crate) fn series_name(series: &Series) -> String {
     let labels =
         series.labels.iter().map(|(label, value): &(Label, String)| (label.name(), value.as_str()));

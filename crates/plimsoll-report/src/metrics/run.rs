@@ -44,7 +44,7 @@ impl RunMetrics {
         self.is_finished = true;
     }
 
-    /// Every family, those without a value left out.
+    /// Returns every family, those without a value left out.
     pub(crate) fn families(&self, run: &RunState) -> Vec<Family> {
         let total = run.total();
         let mut all = self.of_run(run);
@@ -212,7 +212,7 @@ fn counter(
     Family { name, help, points: Points::Counter(points.into_iter().collect()) }
 }
 
-/// A counter of one series.
+/// Returns a counter of one series.
 fn plain(name: &'static str, help: &'static str, count: u64) -> Family {
     counter(name, help, [(Vec::new(), count as f64)])
 }

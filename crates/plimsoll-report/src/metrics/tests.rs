@@ -20,7 +20,7 @@ use crate::state::RunState;
 /// No edge of its own.
 const DEADLINE: Nanos = Nanos::from_millis(7);
 
-/// Two seconds of a load, and the trial that they were.
+/// Returns two seconds of a load, and the trial that they were.
 fn events() -> Vec<Event> {
     let trial = fixtures::trials().remove(0);
     let request = trial.measurement.request;
@@ -68,7 +68,7 @@ fn hosts() -> BTreeMap<String, Reading> {
     BTreeMap::from([("proxy\"1".to_owned(), host(5.0)), ("web".to_owned(), host(6.0))])
 }
 
-/// The value of the one series that `text` has under `name`.
+/// Returns the value of the one series that `text` has under `name`.
 fn value(text: &str, name: &str) -> f64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let (value, next) = (lines.next(), lines.next());

@@ -59,7 +59,7 @@ pub(super) enum Place {
     Live,
 }
 
-/// The Content-Security-Policy: what is in the page and nothing else.
+/// Returns the Content-Security-Policy: what is in the page and nothing else.
 pub(super) fn policy(place: Place, program: &str) -> String {
     let scripts: Vec<_> = LIBRARIES.iter().copied().chain([program]).map(hash).collect();
     let connect = match place {
@@ -74,7 +74,7 @@ pub(super) fn policy(place: Place, program: &str) -> String {
     )
 }
 
-/// The source expression that allows exactly this text.
+/// Returns the source expression that allows exactly this text.
 fn hash(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// The values of `key` in VENDOR.toml, in order.
+    /// Returns the values of `key` in VENDOR.toml, in order.
     fn values(key: &str) -> Vec<&'static str> {
         let list = include_str!("../../assets/vendor/VENDOR.toml");
         let lines = list.lines().filter_map(|line| line.split_once(" = "));

@@ -354,7 +354,7 @@ const RFC9411: Figures = figures!(
     Main: KPIS; Time: RATE, LATENCY, ERRORS, CONNECTIONS; Distribution: PERCENTILES;
 );
 
-/// The figures of a run in the order of the page; the hosts come after them.
+/// Returns the figures of a run in the order of the page; the hosts come after them.
 pub(super) fn figures(view: &View) -> Figures {
     let hold = view.summary.as_ref().and_then(|summary| summary.result.hold());
     match (view.head.kind, view.head.axis) {

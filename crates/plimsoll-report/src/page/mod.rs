@@ -26,7 +26,7 @@ mod table;
 
 pub(crate) use sections::shell_line;
 
-/// The page of a run in one file, which asks for nothing.
+/// Returns the page of a run in one file, which asks for nothing.
 pub fn render(view: &View) -> String {
     let json = json(view);
     let body = report(view, &json);
@@ -40,12 +40,12 @@ pub fn render_live(view: &View) -> String {
     document(Place::Live, &title(view), &body, &columns(view))
 }
 
-/// The policy of that page as a header, which can also keep it out of frames.
+/// Returns the policy of that page as a header, which can also keep it out of frames.
 pub fn live_policy() -> String {
     format!("{}; frame-ancestors 'none'", assets::policy(Place::Live, &assets::program()))
 }
 
-/// Several runs over each other, in one file.
+/// Returns several runs over each other, in one file.
 pub fn render_overlay(views: &[View]) -> String {
     let documents: Vec<Value> = views.iter().map(json).collect();
     let body = overlay::report(views, &documents);
@@ -141,7 +141,7 @@ fn hosts(view: &View, json: &Value) -> Markup {
     }
 }
 
-/// A figure with its title, its place to draw, and the table behind it.
+/// Returns a figure with its title, its place to draw, and the table behind it.
 fn figure(figure: &Figure, host: Option<&str>, title: &str, table: Option<Table<'_>>) -> Markup {
     let id = match host {
         None => format!("chart-{}", figure.chart),
@@ -177,7 +177,7 @@ fn figure(figure: &Figure, host: Option<&str>, title: &str, table: Option<Table<
     }
 }
 
-/// A name as part of an id.
+/// Returns a name as part of an id.
 fn anchor(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
@@ -243,7 +243,7 @@ fn document(place: Place, title: &str, body: &Markup, data: &Markup) -> String {
     .into_string()
 }
 
-/// The document: compressed, so that 30 minutes of three hosts fit into a mail.
+/// Returns the document: compressed, so that 30 minutes of three hosts fit into a mail.
 fn embedded_view(json: &Value) -> Markup {
     let text = json.to_string();
     // No time and no name of a system in the header: the same data are the same bytes.
@@ -254,7 +254,7 @@ fn embedded_view(json: &Value) -> Markup {
     }
 }
 
-/// A small block of data that is read as it is.
+/// Returns a small block of data that is read as it is.
 fn json_block(id: &str, value: &impl Serialize) -> Markup {
     // A text in it must not end the element.
     let text = serde_json::to_string(value).unwrap_or_default().replace('<', "\\u003c");

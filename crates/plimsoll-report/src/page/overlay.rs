@@ -18,12 +18,12 @@ use crate::view::View;
 /// The most runs that are drawn over each other; more are in the tables only.
 pub(super) const DRAWN_MAX: usize = 4;
 
-/// `A`, `B`, …
+/// Returns `A`, `B`, …
 fn letter(index: usize) -> char {
     char::from(b'A' + u8::try_from(index % 26).unwrap_or_default())
 }
 
-/// The page but its shell.
+/// Returns the page but its shell.
 pub(super) fn report(views: &[View], documents: &[Value]) -> Markup {
     let letters: Vec<String> = (0..views.len()).map(|index| letter(index).to_string()).collect();
     let named: Vec<_> = letters.iter().map(String::as_str).zip(documents).collect();
@@ -60,7 +60,7 @@ pub(super) fn report(views: &[View], documents: &[Value]) -> Markup {
     }
 }
 
-/// `A and B`, `A, B and C`.
+/// Returns `A and B`, `A, B and C`.
 fn names(count: usize) -> String {
     let letters: Vec<String> = (0..count).map(|index| letter(index).to_string()).collect();
     match letters.split_last() {
@@ -127,7 +127,7 @@ impl Difference {
     }
 }
 
-/// An interval that is claimed.
+/// Returns an interval that is claimed.
 fn interval(find: &FindSummary) -> Option<(f64, f64)> {
     find.found.confidence?;
     Some((find.found.lower?.get(), find.found.upper?.get()))

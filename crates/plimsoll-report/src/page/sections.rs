@@ -19,7 +19,7 @@ use crate::terminal::{facts, findings, hints};
 use crate::view::View;
 use crate::{reasons, settings, slow};
 
-/// The mark of a verdict, as the charts have it.
+/// Returns the mark of a verdict, as the charts have it.
 fn shape(class: &str) -> Markup {
     html! {
         svg width="14" height="14" viewBox="0 0 14 14" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="2" {
@@ -33,7 +33,7 @@ fn shape(class: &str) -> Markup {
     }
 }
 
-/// The verdict, the sentence, what it was run against, and the key figures.
+/// Returns the verdict, the sentence, what it was run against, and the key figures.
 pub(super) fn answer(view: &View) -> Markup {
     let head = &view.head;
     let about = html! {
@@ -107,7 +107,7 @@ pub(super) fn cause(view: &View) -> Markup {
     }
 }
 
-/// Every check, the worst first.
+/// Returns every check, the worst first.
 pub(super) fn checks(view: &View) -> Markup {
     let reasons = view.summary.as_ref().map(|summary| &summary.reasons[..]).unwrap_or_default();
     html! {
@@ -185,7 +185,7 @@ const TABLES: [(&str, Rows); 4] = [
     ),
 ];
 
-/// The tables that only some runs have, and the criteria of RFC 9411.
+/// Returns the tables that only some runs have, and the criteria of RFC 9411.
 pub(super) fn tables(view: &View, json: &Value) -> Markup {
     let found = TABLES.iter().map(|(name, rows)| (name, Table::of(json, rows)));
     let results = match view.summary.as_ref().map(|summary| &summary.result) {
@@ -215,7 +215,7 @@ const TRIALS: Rows = rows!("trials":
     "p99.9" Ms "quantiles.p999", "good answers" PerS "goodput", "bad" Share "loss_ratio",
     "backlog" Count "backlog", "why" Text "why");
 
-/// Every trial of a search.
+/// Returns every trial of a search.
 pub(super) fn trials(view: &View, json: &Value) -> Markup {
     html! {
         @if view.head.axis.is_some() || !view.trials.is_empty() {
@@ -237,7 +237,7 @@ pub(super) fn trials(view: &View, json: &Value) -> Markup {
     }
 }
 
-/// The facts of the terminal's report, and its notes.
+/// Returns the facts of the terminal's report, and its notes.
 pub(super) fn facts(view: &View) -> Markup {
     let Some(summary) = &view.summary else { return html! {} };
     let found = facts::of(summary);
@@ -252,7 +252,7 @@ pub(super) fn facts(view: &View) -> Markup {
     }
 }
 
-/// Error classes with what to do about each.
+/// Returns error classes with what to do about each.
 fn errors(summary: &Summary) -> Markup {
     let classes: Vec<_> = [
         &summary.failures.error_classes,
@@ -286,7 +286,7 @@ fn errors(summary: &Summary) -> Markup {
     }
 }
 
-/// The command line, versions and settings: what makes the same run again.
+/// Returns the command line, versions and settings: what makes the same run again.
 pub(super) fn repeat(view: &View) -> Markup {
     let head = &view.head;
     let command = shell_line(&head.args);
@@ -307,7 +307,7 @@ pub(super) fn repeat(view: &View) -> Markup {
     }
 }
 
-/// The arguments as a shell takes them.
+/// Returns the arguments as a shell takes them.
 pub(crate) fn shell_line(args: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%@+".contains(c);
     let shown = args.iter().map(|arg| arg.chars().filter(|c| !c.is_control()).collect::<String>());

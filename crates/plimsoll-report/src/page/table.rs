@@ -121,7 +121,7 @@ macro_rules! rows {
 pub(super) use rows;
 
 impl Rows {
-    /// The rows of one key alone, of a source that has several.
+    /// Returns the rows of one key alone, of a source that has several.
     pub(super) fn of_key<'a>(&self, view: &'a Value, key: &str) -> Table<'a> {
         let parts = parts(view, self.source);
         let own: Vec<_> = parts.into_iter().filter(|(name, _)| *name == key).collect();
@@ -181,12 +181,12 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Every row of `rows` in `view`.
+    /// Returns every row of `rows` in `view`.
     pub(super) fn of(view: &'a Value, rows: &Rows) -> Self {
         Self::of_parts(&parts(view, rows.source), rows, None)
     }
 
-    /// The rows of several documents, each with its name in front.
+    /// Returns the rows of several documents, each with its name in front.
     pub(super) fn of_several(views: &[(&'a str, &'a Value)], rows: &Rows) -> Self {
         let each = views.iter().flat_map(|(name, view)| {
             parts(view, rows.source).into_iter().map(move |(_, part)| (*name, part))
@@ -194,7 +194,7 @@ impl<'a> Table<'a> {
         Self::of_parts(&each.collect::<Vec<_>>(), rows, Some("run"))
     }
 
-    /// Rows of `parts`; their keys stand in front under the heading `key`, where one is given.
+    /// Returns rows of `parts`; their keys are in the first column under the heading `key`, where one is given.
     fn of_parts(parts: &[(&'a str, &'a Value)], rows: &Rows, key: Option<&'static str>) -> Self {
         let mut headings = headings(parts, rows.columns);
         if let Some(text) = key {
@@ -233,7 +233,7 @@ impl<'a> Table<'a> {
         cells.filter_map(|cell| cell.number()).any(|number| number > 0.0)
     }
 
-    /// The table with a caption.
+    /// Returns the table with a caption.
     pub(super) fn markup(&self, caption: &str) -> Markup {
         html! {
             table {
@@ -256,8 +256,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The table of trials: it can be sorted, verdicts have their shapes, and narrow screens show the first columns
-    /// alone.
+    /// Returns the table of trials: it can be sorted, verdicts have their shapes, and narrow screens show the first
+    /// columns alone.
     pub(super) fn of_trials(&self, columns: &[Column], shape: impl Fn(&str) -> Markup) -> Markup {
         const NARROW: usize = 5;
         let class_of = |index: usize, unit| {
@@ -309,7 +309,7 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// The parts of a source, each with its key where it has one.
+/// Returns the parts of a source, each with its key where it has one.
 fn parts<'a>(view: &'a Value, source: &str) -> Vec<(&'a str, &'a Value)> {
     let Some(base) = source.strip_suffix(".*") else {
         return at(view, source).map(|part| ("", part)).into_iter().collect();
@@ -320,7 +320,7 @@ fn parts<'a>(view: &'a Value, source: &str) -> Vec<(&'a str, &'a Value)> {
     }
 }
 
-/// The columns, those that stand for one of each key in full.
+/// Returns the columns, those that stand for one of each key in full.
 fn headings(parts: &[(&str, &Value)], columns: &[Column]) -> Vec<Heading> {
     let mut headings = Vec::new();
     for column in columns {

@@ -18,14 +18,14 @@ use crate::digest::Digest;
 use crate::fixtures;
 use crate::view::Head;
 
-/// A stored run, which has trials and no host.
+/// Returns a stored run, which has trials and no host.
 fn search() -> View {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/stored_run");
     let archive = Archive::open(&dir).unwrap();
     View::of_archive(&archive, archive.summary.as_ref().unwrap()).unwrap()
 }
 
-/// The text between two others.
+/// Returns the text between two others.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let start = text.find(from).unwrap_or_else(|| panic!("no {from}")) + from.len();
     &text[start..start + text[start..].find(to).unwrap_or_else(|| panic!("no {to}"))]

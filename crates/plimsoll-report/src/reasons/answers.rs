@@ -18,7 +18,7 @@ pub(super) fn quoted(words: &str) -> String {
     }
 }
 
-/// The words of a body, without the tags of HTML and without repetition; a body without HTML as it is.
+/// Returns the words of a body, without the tags of HTML and without repetition; a body without HTML as it is.
 pub(super) fn without_markup(body: &str) -> String {
     if !body.trim_start().starts_with('<') {
         return body.to_owned();
@@ -33,7 +33,7 @@ pub(super) fn without_markup(body: &str) -> String {
     words.join(" ")
 }
 
-/// The row of a failing status; `body` in small letters.
+/// Returns the row of a failing status; `body` in small letters.
 pub(super) fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
     let has = |parts: &[&str]| parts.iter().any(|part| body.contains(part));
     let (sentence, remedy) = table! { status;
@@ -113,7 +113,7 @@ pub(super) fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
     Advice::new(sentence, remedy)
 }
 
-/// The row of a status of gRPC (its statuscodes.md).
+/// Returns the row of a status of gRPC (its statuscodes.md).
 pub(super) fn of_grpc(status: u8, message: &str) -> Advice {
     let (name, sentence, remedy) = table! { status;
         1 => "CANCELLED";
@@ -213,7 +213,7 @@ const fn request_timeout(setting: Setting) -> &'static str {
     }
 }
 
-/// An answer on an idle connection.
+/// Returns the row of an answer on an idle connection.
 pub(super) fn of_unrequested(
     status: Option<u16>,
     idle_ms: u64,

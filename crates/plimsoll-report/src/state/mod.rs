@@ -74,7 +74,7 @@ pub(crate) enum Said {
 }
 
 impl Said {
-    /// The line.
+    /// Returns the line.
     pub(crate) fn into_text(self) -> String {
         match self {
             Self::Result(text) | Self::Answer(text) | Self::Note(text) => text,
@@ -90,7 +90,7 @@ impl RunState {
         Self { before, judged, hosts, ..Self::default() }
     }
 
-    /// All seconds of all loads, without [`Tally::outstanding`].
+    /// Returns all seconds of all loads, without [`Tally::outstanding`].
     pub(crate) fn total(&self) -> Tally {
         let mut total = Tally::clone(&self.before);
         // A load without a second holds no connections, and those of the load before may still be open.
@@ -166,13 +166,13 @@ impl RunState {
         before
     }
 
-    /// The number of the load: that of its trial, or of its block; `None` for a plain load.
+    /// Returns the number of the load: that of its trial, or of its block; `None` for a plain load.
     pub(crate) fn number(&self) -> Option<u32> {
         let block = self.block.map(|block| block.number);
         self.trial.map(|trial| trial.number).or(block)
     }
 
-    /// The line that `event` is worth, once it was taken.
+    /// Returns the line that `event` is worth, once it was taken.
     pub(crate) fn said(&self, event: &Event) -> Option<Said> {
         Some(match event {
             Event::PlateauEnded(plateau) => {
@@ -199,7 +199,7 @@ impl RunState {
         Some(self.holding.as_ref()?.line(&self.load, opened, elapsed))
     }
 
-    /// `round 3, B`, of a comparison.
+    /// Returns `round 3, B`, of a comparison.
     pub(crate) fn block_text(&self) -> Option<String> {
         self.block.map(|BlockStart { round, arm, .. }| match round {
             0 => format!("first loads, {}", arm.name()),
@@ -207,13 +207,13 @@ impl RunState {
         })
     }
 
-    /// The last answer in one line.
+    /// Returns the last answer in one line.
     pub(crate) fn answer_line(&self) -> Option<String> {
         Some(answer_line(self.axis(), self.answer.as_ref()?))
     }
 
-    /// The bounds so far: `between 33,779/s and 35,377/s (90 % confidence)`, or `good at 33,779/s, bad at 35,377/s`
-    /// until there is an answer.
+    /// Returns the bounds so far: `between 33,779/s and 35,377/s (90 % confidence)`, or `good at 33,779/s, bad at
+    /// 35,377/s` until there is an answer.
     pub(crate) fn bounds_text(&self) -> Option<String> {
         if let Some(answer) = &self.answer {
             return Some(bounds_line(self.axis(), answer));
@@ -232,7 +232,7 @@ impl RunState {
         }
     }
 
-    /// The load of a trial: `33,779/s`, or `10,000 connections` of a hold.
+    /// Returns the load of a trial: `33,779/s`, or `10,000 connections` of a hold.
     pub(crate) fn load_text(&self, load: Rate) -> String {
         match self.axis() {
             Axis::Connections => counted(load.get() as u64, "connection"),
@@ -247,7 +247,7 @@ impl RunState {
         })
     }
 
-    /// The axis of the loads in its lines: rates are written alike, whatever the operation.
+    /// Returns the axis of the loads in its lines: rates are written alike, whatever the operation.
     const fn axis(&self) -> Axis {
         if self.holding.is_some() { Axis::Connections } else { Axis::Rate }
     }

@@ -67,7 +67,7 @@ fn requests(summary: &Summary) -> Option<String> {
     Some(format!("the server ended {connections} after {after}{limit}, by {by}"))
 }
 
-/// The time after which it closes idle connections, where it closed some.
+/// Returns the time after which it closes idle connections, where it closed some.
 fn idle(summary: &Summary) -> Option<String> {
     let seconds = Some(summary.answers.announced.idle_s).filter(|seconds| *seconds > 0)?;
     let counts = &summary.connections.counts;

@@ -55,7 +55,7 @@ pub(super) fn render(
 
 const WARNING_LINES: usize = 2;
 
-/// The lines that `write` writes.
+/// Returns the lines that `write` writes.
 fn written(style: Style, write: impl FnOnce(&mut Page)) -> Vec<String> {
     Page::text(style, write).lines().map(str::to_owned).collect()
 }
@@ -108,7 +108,7 @@ fn body(page: &mut Page, summary: &Summary, trials: &[TrialRecord]) {
     key_entries(page, &facts::of(summary))
 }
 
-/// The first lines of the entries that are on one screen.
+/// Writes the first lines of the entries that are on one screen.
 fn key_entries(page: &mut Page, entries: &[Entry]) {
     for entry in entries.iter().filter(|entry| entry.most > 0) {
         let text = entry.lines.first().map(String::as_str).unwrap_or_default();
@@ -164,7 +164,7 @@ fn latency(page: &mut Page, summary: &Summary, place: &str) {
     page.entry_within("", &format!("from the intended start; {}", others.join(", ")), 1)
 }
 
-/// A column for each load that was tried: its p99, and below it where the answers lie.
+/// Writes a column for each load that was tried: its p99, and below it where the answers lie.
 fn load_line(page: &mut Page, find: &FindSummary, trials: &[TrialRecord]) {
     let mut loads: Vec<(f64, f64)> = trials
         .iter()

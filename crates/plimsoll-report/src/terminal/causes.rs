@@ -89,7 +89,7 @@ const fn lacks(missing: Missing) -> &'static str {
     }
 }
 
-/// `CPU of thread haproxy/0`.
+/// Returns `CPU of thread haproxy/0`.
 fn resource(resource: &Resource) -> String {
     let name = clean(&resource.name);
     match resource.kind {
@@ -126,7 +126,7 @@ impl Search {
         }
     }
 
-    /// `21,900/s to 23,100/s`.
+    /// Returns `21,900/s to 23,100/s`.
     fn loads(self, projected: &Projected) -> String {
         match projected.upper {
             Some(upper) => format!("{} to {}", self.load(projected.lower), self.load(upper)),
@@ -134,7 +134,7 @@ impl Search {
         }
     }
 
-    /// `process_cpu_seconds_total haproxy/0: 93 % below, 100 % above, of 100 %`.
+    /// Returns `process_cpu_seconds_total haproxy/0: 93 % below, 100 % above, of 100 %`.
     fn evidence(self, evidence: &Evidence) -> String {
         let unit = evidence.unit;
         let limit = evidence.limit;
@@ -157,7 +157,7 @@ impl Search {
         }
     }
 
-    /// `CPU of thread agent/1 on backends (47,700/s)`; without a host where that is `usual`.
+    /// Returns `CPU of thread agent/1 on backends (47,700/s)`; without a host where that is `usual`.
     fn limited(self, limited: &Limited, usual: &str) -> String {
         let Limited { resource: which, host, projected } = limited;
         let load = match projected.upper {
@@ -179,7 +179,7 @@ fn value(value: Option<f64>, unit: EvidenceUnit) -> String {
     })
 }
 
-/// The limiting resources, below the facts of a search; nothing where none was found or diagnosed.
+/// Writes the limiting resources, below the facts of a search; nothing where none was found or diagnosed.
 pub(super) fn section(page: &mut Page, summary: &Summary) {
     let causes = summary.causes.as_deref().unwrap_or_default();
     let search = Search::of(summary);
@@ -220,7 +220,7 @@ pub(super) fn section(page: &mut Page, summary: &Summary) {
     }
 }
 
-/// `the server's CPU (CPU of thread haproxy/0 on lab), predicted: full at 21,900/s to 23,100/s`.
+/// Returns `the server's CPU (CPU of thread haproxy/0 on lab), predicted: full at 21,900/s to 23,100/s`.
 fn sentence(search: Search, cause: &Finding) -> String {
     if cause.cause == Cause::Unknown {
         let at = match search.axis {

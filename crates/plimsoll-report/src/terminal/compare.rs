@@ -86,12 +86,12 @@ pub(super) fn facts(page: &mut Page, compare: &CompareSummary) {
     }
 }
 
-/// The median of how long threads of the servers waited for a CPU.
+/// Returns the median of how long threads of the servers waited for a CPU.
 fn waited(compare: &CompareSummary) -> Option<f64> {
     upper_median(compare.blocks.iter().filter_map(|block| block.sut_waited))
 }
 
-/// The figures beside the one that decides.
+/// Writes the figures beside the one that decides.
 fn others(page: &mut Page, compare: &CompareSummary) {
     if compare.others.is_empty() {
         return;
@@ -107,7 +107,7 @@ fn others(page: &mut Page, compare: &CompareSummary) {
     page.blank()
 }
 
-/// A value in its unit, short enough for a column.
+/// Returns a value in its unit, short enough for a column.
 fn figure(metric: Metric, value: f64) -> String {
     match metric {
         // The unit of a rate is in the heading; `/s` keeps it from being read as a count.
@@ -178,7 +178,7 @@ fn explanations(page: &mut Page, compare: &CompareSummary) {
     }
 }
 
-/// One line for a round that just ended, without a newline.
+/// Returns one line for a round that just ended, without a newline.
 pub fn render_round_line(metric: Metric, of: u32, round: &RoundSummary) -> String {
     let a = format!("A {}", value_or_why(metric, &round.a));
     let b = format!("B {}", value_or_why(metric, &round.b));

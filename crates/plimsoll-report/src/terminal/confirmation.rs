@@ -53,19 +53,19 @@ fn value(value: f64, unit: InterventionUnit) -> String {
     }
 }
 
-/// `CPU time of the server, 0.98 CPUs to 0.78 CPUs`.
+/// Returns `CPU time of the server, 0.98 CPUs to 0.78 CPUs`.
 pub(crate) fn change(intervention: Intervention, from: f64, to: f64) -> String {
     let unit = intervention.unit();
     let (from, to) = (value(from, unit), value(to, unit));
     whole(&format!("{}, {from} to {to}", subject(intervention)))
 }
 
-/// A factor as a change: `-20.0 %`.
+/// Returns a factor as a change: `-20.0 %`.
 pub(crate) fn percent(ratio: f64) -> String {
     signed(ratio - 1.0)
 }
 
-/// The line before the first pair: what is changed, and what that does if the cause is the limit.
+/// Returns the line before the first pair: what is changed, and what that does if the cause is the limit.
 pub fn render_confirmation_plan(confirmation: &Confirmation) -> String {
     let Some(intervention) = confirmation.intervention else { return refusal(confirmation) };
     format!(
@@ -78,14 +78,14 @@ pub fn render_confirmation_plan(confirmation: &Confirmation) -> String {
     )
 }
 
-/// The CPU time that a quota leaves, as it was measured before the first pair.
+/// Returns the CPU time that a quota leaves, as it was measured before the first pair.
 fn left(confirmation: &Confirmation) -> String {
     let Some(share) = confirmation.left_ratio else { return String::new() };
     let text = whole(&format!("{:.0} %", share * 100.0));
     format!(" (measured first: the work then gets {text} of its CPU time)")
 }
 
-/// The line of the last pair.
+/// Returns the line of the last pair.
 pub fn render_confirmation_pair(confirmation: &Confirmation) -> String {
     let Some(pair) = confirmation.pairs.last() else { return refusal(confirmation) };
     let line = format!("pair {} of {}", confirmation.pairs.len(), confirmation.pairs_planned);
@@ -101,7 +101,7 @@ pub fn render_confirmation_pair(confirmation: &Confirmation) -> String {
     format!("{line}: {first}, {second} ({})", percent(pair.changed_per_s / pair.sham_per_s))
 }
 
-/// The line before the search with one thing changed.
+/// Returns the line before the search with one thing changed.
 pub fn render_remedy_plan(remedied: &Remedied) -> String {
     let change = change(remedied.intervention, remedied.from, remedied.to);
     match remedied.predicted_ratio {
@@ -154,7 +154,7 @@ fn refusal(confirmation: &Confirmation) -> String {
     format!("not tested: {why}")
 }
 
-/// The pairs of a test that ended before all were made.
+/// Returns the pairs of a test that ended before all were made.
 fn incomplete(confirmation: &Confirmation) -> String {
     let moved: Vec<String> =
         confirmation.counted().map(|pair| percent(pair.changed_per_s / pair.sham_per_s)).collect();
@@ -162,7 +162,7 @@ fn incomplete(confirmation: &Confirmation) -> String {
     if moved.is_empty() { of } else { format!("{of} ({})", moved.join(", ")) }
 }
 
-/// All of it, for the report.
+/// Returns the whole result for the report.
 pub(super) fn sentence(confirmation: &Confirmation) -> String {
     let Some(intervention) = confirmation.intervention else { return refusal(confirmation) };
     let result = match confirmation.result {

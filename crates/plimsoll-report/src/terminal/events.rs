@@ -16,8 +16,8 @@ pub(super) fn entries(page: &mut Page, summary: &Summary) {
     })
 }
 
-/// `reload at 10 s: no connection lost`, `972 ended by FIN`, `p99 19 to 31 ms for 3.9 s`, `old process 1234 gone after
-/// 41 s`.
+/// Returns `reload at 10 s: no connection lost`, `972 ended by FIN`, `p99 19 to 31 ms for 3.9 s`, `old process 1234
+/// gone after 41 s`.
 fn items(event: &DisruptionSummary) -> Vec<String> {
     let what = format!("{} at {}", clean(&event.what), span(event.at_s));
     if let Some(why) = &event.failed {

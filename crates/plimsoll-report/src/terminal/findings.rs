@@ -63,14 +63,14 @@ pub(crate) fn seen(check: &Check) -> String {
     clean(&words(check).value)
 }
 
-/// `busiest thread 97 % (limit: at most 90 %)`.
+/// Returns `busiest thread 97 % (limit: at most 90 %)`.
 pub(crate) fn seen_and_limit(check: &Check) -> String {
     let CheckText { value, limit } = words(check);
     let limit = if limit.is_empty() { limit } else { format!(" (limit: {limit})") };
     clean(&format!("{value}{limit}"))
 }
 
-/// The whole check in one line: `generator-cpu: busiest thread 97 % (limit: …)`.
+/// Returns the whole check in one line: `generator-cpu: busiest thread 97 % (limit: …)`.
 pub fn line(check: &Check) -> String {
     format!("{}: {}", clean(&check.id.name()), seen_and_limit(check))
 }
@@ -80,14 +80,14 @@ fn put_words(checks: &mut [Check]) {
     checks.iter_mut().for_each(|check| check.text = Some(words(check)));
 }
 
-/// A judgement with the words of its checks.
+/// Returns a judgement with the words of its checks.
 pub(crate) fn worded(judgement: &Judgement) -> Judgement {
     let mut judgement = judgement.clone();
     put_words(&mut judgement.reasons);
     judgement
 }
 
-/// A summary with the words of its checks.
+/// Returns a summary with the words of its checks.
 pub(crate) fn worded_summary(summary: &Summary) -> Summary {
     let mut summary = summary.clone();
     put_words(&mut summary.reasons);
@@ -131,7 +131,7 @@ fn figure(value: f64, unit: Unit) -> String {
     }
 }
 
-/// `1.24 %`, `0.1 %`, `0 %`; small shares with two digits: `0.0097 %`.
+/// Returns `1.24 %`, `0.1 %`, `0 %`; small shares with two digits: `0.0097 %`.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = match percent {

@@ -47,7 +47,7 @@ impl GateLine {
         Self { gate: gate.to_string(), result, text }
     }
 
-    /// The result in a word.
+    /// Returns the result in a word.
     pub const fn word(&self) -> &'static str {
         match self.result {
             Some(GateResult::Pass) => "pass",
@@ -78,7 +78,7 @@ pub fn render_gate(report: &GateReport, style: Style) -> String {
     page.into_text()
 }
 
-/// `p99 12.1 ms, 10.2 ms in the baseline: +18.6 % (interval +12 % to +25 %); …`
+/// Returns `p99 12.1 ms, 10.2 ms in the baseline: +18.6 % (interval +12 % to +25 %); …`
 fn sentence(found: &GateFinding) -> String {
     let metric = found.gate.metric;
     let (run, baseline) = (figure(metric, found.run), figure(metric, found.baseline));
@@ -152,7 +152,7 @@ fn figure(metric: GateMetric, value: f64) -> String {
     }
 }
 
-/// `+12.3 %`, `-0.02 pp`.
+/// Returns `+12.3 %`, `-0.02 pp`.
 fn signed(metric: GateMetric, change: f64) -> String {
     if change.is_infinite() {
         return "no bound".to_owned();

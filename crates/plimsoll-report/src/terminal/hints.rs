@@ -14,7 +14,7 @@ pub(crate) const fn fault(class: ErrorClass) -> &'static str {
     }
 }
 
-/// The class of that name, if there is one.
+/// Returns the class of that name, if there is one.
 pub(crate) fn class_named(name: &str) -> Option<ErrorClass> {
     ErrorClass::ALL.iter().copied().find(|class| class.name() == name)
 }

@@ -40,7 +40,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     sections::checks(page, &summary.reasons)
 }
 
-/// One line per level: what each connection costs, and what is left.
+/// Writes one line per level: what each connection costs, and what is left.
 pub(super) fn costs(page: &mut Page, hold: &HoldSummary) {
     if hold.plateaus.is_empty() {
         return page.quiet(0, "Memory could not be read at any level.");
@@ -89,12 +89,12 @@ const MEMORY: [MemoryColumn; 5] = [
     ("available", 11, |level| level.available_bytes.map(|bytes| bytes as f64)),
 ];
 
-/// `449 B`, or what could not be read.
+/// Returns `449 B`, or what could not be read.
 fn cost(per_connection: Option<f64>) -> String {
     per_connection.map_or_else(|| "?".to_owned(), |cost| shown_bytes(cost.round() as u64))
 }
 
-/// Bytes for a table, where nothing is wrapped.
+/// Returns bytes for a table, where nothing is wrapped.
 fn shown_bytes(count: u64) -> String {
     bytes(count).replace('\u{a0}', " ")
 }
@@ -107,7 +107,7 @@ fn answered(level: &PlateauSummary) -> String {
     }
 }
 
-/// The projected limit of each resource, the lowest first.
+/// Writes the projected limit of each resource, the lowest first.
 pub(super) fn projections(page: &mut Page, hold: &HoldSummary) {
     if hold.projections.is_empty() {
         return;
@@ -246,7 +246,7 @@ pub(super) fn costs_of(level: &PlateauSummary) -> String {
     }
 }
 
-/// One level in one line, for progress.
+/// Returns one level in one line, for progress.
 pub(crate) fn plateau_line(
     plateau: &Plateau,
     baseline: &plimsoll_model::hold::MemoryReading,

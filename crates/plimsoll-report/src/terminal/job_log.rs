@@ -14,7 +14,7 @@ pub enum JobLog {
 }
 
 impl JobLog {
-    /// The line before a part that is folded under `title`.
+    /// Returns the line before a part that is folded under `title`.
     pub(crate) fn begin(self, title: &str) -> String {
         match self {
             Self::GitHub => format!("::group::{title}"),
@@ -25,7 +25,7 @@ impl JobLog {
         }
     }
 
-    /// The line behind it.
+    /// Returns the line behind it.
     pub(crate) fn end(self, title: &str) -> String {
         match self {
             Self::GitHub => "::endgroup::".to_owned(),
@@ -36,13 +36,13 @@ impl JobLog {
     }
 }
 
-/// A part's name in GitLab: letters, digits and `_`.
+/// Returns a part's name in GitLab: letters, digits and `_`.
 fn name(title: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     title.chars().map(letter).collect()
 }
 
-/// A line beside a job of GitHub Actions, of `level` `error` or `warning`.
+/// Returns a line beside a job of GitHub Actions, of `level` `error` or `warning`.
 pub(super) fn github_line(level: &str, title: &str, text: &str) -> String {
     let escaped = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     format!("::{level} title={title}::{escaped}")

@@ -142,7 +142,7 @@ impl Page {
         usize::from(self.style.width).clamp(WIDTH_MIN, WIDTH_MAX)
     }
 
-    /// `text` in the colour of `tone`, if colours are on.
+    /// Returns `text` in the colour of `tone`, if colours are on.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         if self.style.color && !text.is_empty() {
             format!("{}{text}\x1b[0m", tone.code())
@@ -258,7 +258,7 @@ impl Page {
     }
 }
 
-/// Lines of at most `width` characters, broken at spaces; a longer word stays whole, so that an
+/// Returns lines of at most `width` characters, broken at spaces; a longer word stays whole, so that an
 /// address can be copied.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -305,7 +305,7 @@ fn cut(mut lines: Vec<String>, width: usize, most: usize) -> Vec<String> {
 /// Holds a number and its unit on one line.
 const NO_BREAK: char = '\u{a0}';
 
-/// `text` that [`wrap`] will not tear.
+/// Returns `text` that [`wrap`] will not tear.
 pub(crate) fn whole(text: &str) -> String {
     text.replace(' ', "\u{a0}")
 }
@@ -327,8 +327,8 @@ fn pack(items: &[String], end: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// `text` without control characters and without commands to a job of GitHub Actions: bytes of a peer, a host or a file
-/// must control neither the terminal nor the job whose log it is in.
+/// Returns `text` without control characters and without commands to a job of GitHub Actions: bytes of a peer, a host
+/// or a file must control neither the terminal nor the job whose log it is in.
 pub fn clean(text: &str) -> String {
     let shown = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>();
     without_commands(&shown.replace("##[", "## ["))
@@ -367,12 +367,12 @@ pub(crate) fn ms(value: Option<f64>) -> String {
     }
 }
 
-/// [`ms`] with its unit, in one piece.
+/// Returns [`ms`] with its unit, in one piece.
 pub(crate) fn ms_text(value: Option<f64>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| whole(&format!("{} ms", ms(Some(value)))))
 }
 
-/// `part` of `total` in percent without the sign; never rounds a remainder away.
+/// Returns `part` of `total` in percent without the sign; never rounds a remainder away.
 pub(crate) fn percent(part: u64, total: u64) -> String {
     if total == 0 {
         return "-".to_owned();
@@ -386,7 +386,7 @@ pub(crate) fn percent(part: u64, total: u64) -> String {
     }
 }
 
-/// A number without the zeros at the end of its fraction.
+/// Returns a number without the zeros at the end of its fraction.
 pub(crate) fn trimmed(number: String) -> String {
     match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -394,13 +394,13 @@ pub(crate) fn trimmed(number: String) -> String {
     }
 }
 
-/// A share between 0 and 1 in percent, without the sign.
+/// Returns a share between 0 and 1 in percent, without the sign.
 pub(crate) fn ratio_percent(ratio: f64) -> String {
     // Ten digits resolve every count that a run can reach well enough for two decimals.
     percent((ratio.clamp(0.0, 1.0) * 1e10).round() as u64, 10_000_000_000)
 }
 
-/// A share between 0 and 1 in whole percent, without the sign: for CPU, which is no more exact.
+/// Returns a share between 0 and 1 in whole percent, without the sign: for CPU, which is no more exact.
 pub(crate) fn cpu_percent(ratio: f64) -> String {
     if !ratio.is_finite() {
         "?".to_owned()
@@ -411,17 +411,17 @@ pub(crate) fn cpu_percent(ratio: f64) -> String {
     }
 }
 
-/// A rate from a raw number; not finite or negative shows as nothing per second.
+/// Returns a rate from a raw number; not finite or negative shows as nothing per second.
 pub(crate) fn per_s(value: f64) -> String {
     Rate::per_second(value).unwrap_or_default().to_string()
 }
 
-/// A span of seconds with the unit that fits, in one piece.
+/// Returns a span of seconds with the unit that fits, in one piece.
 pub(crate) fn span(seconds: f64) -> String {
     whole(&Nanos::from_secs_f64(seconds).to_string())
 }
 
-/// Bytes in decimal units with three digits, in one piece.
+/// Returns bytes in decimal units with three digits, in one piece.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if count < 1000 {
@@ -441,7 +441,7 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{value:.decimals$}\u{a0}{}", UNITS[unit])
 }
 
-/// A column for each of the last `columns` values, from 0 to the largest of them.
+/// Returns a column for each of the last `columns` values, from 0 to the largest of them.
 pub(crate) fn bars(values: &[f64], columns: usize, ascii: bool) -> String {
     let shown = &values[values.len().saturating_sub(columns)..];
     let most = shown.iter().copied().fold(0.0, f64::max);
@@ -459,7 +459,7 @@ pub(crate) fn occurred<const N: usize>(counts: [(u64, &str); N]) -> impl Iterato
     occurred.map(|(count, what)| format!("{} {what}", grouped(count)))
 }
 
-/// `1 thread`, `2 threads`.
+/// Returns `1 thread`, `2 threads`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(count))

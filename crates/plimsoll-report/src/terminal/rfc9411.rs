@@ -35,7 +35,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, case: &Rfc9411Summary) 
     sections::checks(page, &generator)
 }
 
-/// The summary block: a line for each object, with its KPIs at the load that the case reports.
+/// Writes the summary block: a line for each object, with its KPIs at the load that the case reports.
 pub(super) fn table(page: &mut Page, case: &Rfc9411Summary) {
     page.heading(&format!(
         "{:12} {:>11} {:>9} {:>11} {:>6} {:>7} outcome",
@@ -71,7 +71,7 @@ fn figure(value: f64) -> String {
     if value >= 100.0 { grouped(value.round() as u64) } else { format!("{value:.1}") }
 }
 
-/// A figure with its unit, in one piece.
+/// Returns a figure with its unit, in one piece.
 fn with_unit(value: f64, unit: &str) -> String {
     whole(&format!("{} {}", figure(value), clean(unit)))
 }
@@ -135,7 +135,7 @@ fn reference_words(reference: &Reference) -> String {
     format!("the generator alone: {}; {}", rates.join(", "), clean(&reference.responder))
 }
 
-/// `1.24 Gbit/s (1,240,012 kbit/s)`, as section 6.3 wants it.
+/// Returns `1.24 Gbit/s (1,240,012 kbit/s)`, as section 6.3 wants it.
 fn throughput(bit_s: f64) -> String {
     let kbit = grouped((bit_s / 1e3).round() as u64);
     whole(&format!("{:.2} Gbit/s ({kbit} kbit/s)", bit_s / 1e9))

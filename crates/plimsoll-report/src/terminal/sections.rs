@@ -302,7 +302,7 @@ fn noted(page: &mut Page, summary: &Summary, explained: &[&str]) {
     }
 }
 
-/// The classes that occurred, the most frequent first.
+/// Returns the classes that occurred, the most frequent first.
 pub(crate) fn most_first(classes: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     let mut rows: Vec<_> = classes.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     rows.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
@@ -389,8 +389,8 @@ pub(crate) fn generator(page: &mut Page, summary: &Summary) {
     load_hosts(page, summary)
 }
 
-/// The watched sources that could not be read at the end. A comparison starts its servers afresh, so that their ends
-/// are no finding.
+/// Writes the watched sources that could not be read at the end. A comparison starts its servers afresh, so that their
+/// ends are no finding.
 fn sources_lost(page: &mut Page, summary: &Summary) {
     if matches!(summary.result, RunResult::Compare { .. }) {
         return;
@@ -406,7 +406,7 @@ fn sources_lost(page: &mut Page, summary: &Summary) {
 /// A host whose operations are sent so late is named.
 const LATE_MS: f64 = 1.0;
 
-/// The other hosts that made the load: how well they began together, and which were lost.
+/// Writes the other hosts that made the load: how well they began together, and which were lost.
 fn load_hosts(page: &mut Page, summary: &Summary) {
     let hosts = &summary.machines.load_hosts;
     let most = |of: fn(&LoadHostSummary) -> f64| {
@@ -443,14 +443,14 @@ fn load_hosts(page: &mut Page, summary: &Summary) {
     }
 }
 
-/// The settings that shape the measurement.
+/// Writes the settings that shape the measurement.
 pub(crate) fn settings(page: &mut Page, summary: &Summary) {
     let rows = words::rows(&summary.settings);
     let items = rows.iter().map(|(name, value)| format!("{name} {}", clean(value)));
     page.entry_items("Settings", &items.collect::<Vec<_>>())
 }
 
-/// The checks that did not pass, each with what it saw.
+/// Writes the checks that did not pass, each with what it saw.
 pub(crate) fn checks(page: &mut Page, reasons: &[Check]) {
     // Operations that our timers ended are listed among the errors, with advice.
     let told = |check: &Check| check.level == Level::Warn && check.id == CheckId::OwnTimers;
@@ -488,12 +488,12 @@ pub(super) fn verdict_cell(page: &Page, verdict: Verdict) -> String {
     page.paint(verdict.into(), &format!("{:7}", verdict_word(verdict)))
 }
 
-/// The validity checks of loads, in the order of their table.
+/// Returns the validity checks of loads, in the order of their table.
 fn validity() -> impl Iterator<Item = &'static CheckId> {
     CheckId::NAMED.iter().filter(|id| id.family() == Family::Validity)
 }
 
-/// The validity checks that passed, each with what it saw, and those that could not be made.
+/// Writes the validity checks that passed, each with what it saw, and those that could not be made.
 pub(crate) fn passed(page: &mut Page, reasons: &[Check]) {
     let made = |id: &CheckId| reasons.iter().find(|check| check.id == *id);
     let passed = |check: &&Check| check.level == Level::Pass;
@@ -505,7 +505,7 @@ pub(crate) fn passed(page: &mut Page, reasons: &[Check]) {
     not_made(page, |id| made(id).is_some())
 }
 
-/// The validity checks of a search's trials: how often each passed, and where it was closest to not
+/// Writes the validity checks of a search's trials: how often each passed, and where it was closest to not
 /// passing.
 pub(crate) fn passed_by_trials(page: &mut Page, trials: &[TrialRecord]) {
     let checks = |id: &'static CheckId| {

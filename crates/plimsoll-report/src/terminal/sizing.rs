@@ -31,7 +31,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, sizing: &SizingSummary)
     sections::checks(page, &summary.reasons)
 }
 
-/// The table of a sweep, without colours.
+/// Returns the table of a sweep, without colours.
 pub fn render_sizing_table(sizing: &SizingSummary) -> String {
     Page::text(Style::default(), |page| table(page, sizing))
 }
@@ -49,7 +49,7 @@ pub(super) fn table(page: &mut Page, sizing: &SizingSummary) {
     page.table(&[unit.as_str(), "difference, %", "per CPU", "difference, %", "value"], rows)
 }
 
-/// `+12.0 (+10.1 to +14.2)`, percent.
+/// Returns `+12.0 (+10.1 to +14.2)`, percent.
 fn interval(found: Option<Difference>) -> String {
     found.map_or_else(String::new, |found| {
         format!(

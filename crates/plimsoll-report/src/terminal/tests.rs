@@ -302,7 +302,7 @@ fn the_cap_is_named_when_the_tipping_point_was_not_reached() {
     assert!(text.contains("--max 20000"), "{text}");
 }
 
-/// `text` in one line, with single spaces.
+/// Returns `text` in one line, with single spaces.
 fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

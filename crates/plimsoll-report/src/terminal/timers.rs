@@ -39,7 +39,7 @@ pub(crate) fn cliffs_of_search(page: &mut Page, summary: &Summary) {
     cliffs(page, summary)
 }
 
-/// A sentence on the timer that closed most of the connections that a hold lost; `None` if no timer did.
+/// Returns a sentence on the timer that closed most of the connections that a hold lost; `None` if no timer did.
 pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
     let lost = summary.result.hold().filter(|hold| hold.lost > 0)?.lost;
     let is_connection = |cliff: &&Cliff| {
@@ -110,7 +110,7 @@ fn is_near(one_ms: f64, other_ms: f64) -> bool {
     (one_ms / other_ms - 1.0).abs() <= SAME
 }
 
-/// The idle timer that the timeout probe met, as far as the run was long enough to meet it.
+/// Returns the idle timer that the timeout probe met, as far as the run was long enough to meet it.
 fn of_probe(summary: &Summary) -> Option<String> {
     let lasted_ms = summary.seconds * 1e3;
     let row = summary.timers.probed.iter().flatten().find(|row| row.kind == ProbeKind::Answered)?;

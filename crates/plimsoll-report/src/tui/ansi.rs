@@ -123,7 +123,7 @@ impl<W: Write> Backend for Ansi<W> {
     }
 }
 
-/// The parameters of "select graphic rendition". Only the sixteen colours that every theme has.
+/// Returns the parameters of "select graphic rendition". Only the sixteen colours that every theme has.
 fn codes((colour, set): (Color, Modifier)) -> impl Iterator<Item = u8> {
     let colour = match colour {
         Color::Blue => Some(34),

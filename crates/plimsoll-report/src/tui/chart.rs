@@ -25,7 +25,7 @@ const LEAST_MS: f64 = 0.001;
 /// Columns of an axis and its labels.
 const AXIS_COLUMNS: u16 = 8;
 
-/// The colour of a verdict; its mark says the same.
+/// Returns the colour of a verdict; its mark says the same.
 pub(super) fn colour(verdict: Verdict) -> Color {
     match verdict {
         Verdict::Good => Color::Blue,
@@ -34,7 +34,7 @@ pub(super) fn colour(verdict: Verdict) -> Color {
     }
 }
 
-/// The mark of a verdict: one cell wide in every terminal.
+/// Returns the mark of a verdict: one cell wide in every terminal.
 pub(super) const fn mark(verdict: Verdict) -> char {
     match verdict {
         Verdict::Good => 'o',
@@ -76,7 +76,7 @@ pub(super) fn latency(state: &State, look: &Look, frame: &mut Frame<'_>, area: R
     over_time(count, deadline.map(|deadline| scale.at(deadline)), &lines, y, look, frame, area);
 }
 
-/// Seconds that a chart over time shows.
+/// Returns the number of seconds that a chart over time shows.
 fn seconds_shown(state: &State, area: Rect) -> usize {
     let columns = usize::from(area.width.saturating_sub(AXIS_COLUMNS)) * 2;
     state.seconds.len().clamp(SECONDS_MIN, columns.max(SECONDS_MIN))
@@ -179,7 +179,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// One that shows all of `values`.
+    /// Creates a scale that shows all of `values`.
     fn new(linear: bool, values: impl Iterator<Item = f64>) -> Self {
         let (least, most) = values
             .map(|value| value.max(LEAST_MS))

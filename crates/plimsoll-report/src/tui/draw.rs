@@ -96,7 +96,7 @@ fn title(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
     titled(&what, &place(state, elapsed), width)
 }
 
-/// `12 s of 60 s`, `trial 7 narrow, 3 s of 5 s`, `waiting for 12 answers`.
+/// Returns `12 s of 60 s`, `trial 7 narrow, 3 s of 5 s`, `waiting for 12 answers`.
 fn place(state: &State, elapsed: Nanos) -> String {
     let mut parts = Vec::new();
     if let Some(block) = state.run.block_text() {
@@ -163,19 +163,19 @@ fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'stat
     lines
 }
 
-/// `at most 170 s left`.
+/// Returns `at most 170 s left`.
 fn left(state: &State, elapsed: Nanos) -> Option<String> {
     let seconds = state.left(elapsed)?.as_secs_f64().ceil();
     let of = if state.run.is_search && state.run.holding.is_none() { " of trials" } else { "" };
     Some(format!("at most {seconds} s{of} left"))
 }
 
-/// `now at 34,500/s`.
+/// Returns `now at 34,500/s`.
 fn now(state: &State) -> Option<String> {
     state.run.trial.map(|trial| format!("now at {}", state.run.load_text(trial.rate)))
 }
 
-/// `good at 33,779/s, bad at 35,377/s (4.7 % apart)`, what runs now, and the time that is left.
+/// Returns `good at 33,779/s, bad at 35,377/s (4.7 % apart)`, what runs now, and the time that is left.
 fn search(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
     let bounds = state.run.bounds_text().unwrap_or_else(|| "no bounds yet".to_owned());
     let (TrialBounds { good_max, bad_min }, _) = state.run.known();
@@ -192,7 +192,7 @@ fn search(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
     Line::from(vec![bold(bounds), Span::raw(apart), Span::raw(rest)])
 }
 
-/// A column for each of the last seconds.
+/// Returns a column for each of the last seconds.
 fn per_second(
     name: &str,
     of: impl Fn(&Second) -> u64,
@@ -208,7 +208,7 @@ fn per_second(
     Line::from(format!("{name:9}{bars}  most {} in {} s", rate(most as u64), shown.len()))
 }
 
-/// Latency by quantile: of the last second, and of the load so far.
+/// Returns latency by quantile: of the last second, and of the load so far.
 fn table(state: &State, area: Rect) -> Vec<Line<'static>> {
     let whole =
         if state.run.is_search && state.run.holding.is_none() { "this trial" } else { "so far" };
@@ -303,7 +303,7 @@ fn keys(state: &State, elapsed: Nanos) -> Line<'static> {
     Line::from(dim("q stop and report  Q end now  Tab panel  u/l chart  ? keys"))
 }
 
-/// A line for each host, and one that names the figures.
+/// Returns a line for each host, and one that names the figures.
 fn hosts(state: &State, most: usize) -> Vec<Line<'static>> {
     let read = |(name, host): (&String, &Host)| Some(host_line(name, host.row.as_ref()?));
     let lines: Vec<_> = state.run.hosts.iter().filter_map(read).take(most).collect();

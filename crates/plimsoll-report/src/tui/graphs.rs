@@ -85,7 +85,7 @@ impl Scene for Watched {
     }
 }
 
-/// `32 s, each 1.00 s`; with an end `32 s of 600 s, each 1.00 s`.
+/// Returns `32 s, each 1.00 s`; with an end `32 s of 600 s, each 1.00 s`.
 fn title(state: &Watched, elapsed: Nanos, width: u16) -> Line<'static> {
     let planned = state.planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
     let place = format!("{} s{planned}, each {}", elapsed.as_secs_f64().floor(), state.interval);
@@ -168,7 +168,7 @@ impl Graph {
     }
 }
 
-/// `35 % of 20,000 open files of haproxy`.
+/// Returns `35 % of 20,000 open files of haproxy`.
 fn limit_line(limit: &LimitUse) -> Line<'static> {
     let text = format!(
         " {} % of {} {}",
@@ -248,7 +248,7 @@ fn memory(state: &Watched, now: &Now) -> Graph {
     Graph { lines, series: MEMORY, top }
 }
 
-/// The text beside a graph, and the place of the graph.
+/// Returns the text beside a graph, and the place of the graph.
 fn halves(area: Rect) -> [Rect; 2] {
     let text = TEXT_COLUMNS.min(area.width / 2);
     Layout::horizontal([Constraint::Length(text), Constraint::Fill(1)]).areas(area)
@@ -355,7 +355,7 @@ fn processes(state: &Watched, _look: &Look, frame: &mut Frame<'_>, area: Rect) {
     listed("processes and servers, last interval", lines, frame, area);
 }
 
-/// A line for each process, and one that names the figures.
+/// Returns a line for each process, and one that names the figures.
 fn process_lines(now: &Now, most: usize) -> Vec<Line<'static>> {
     if now.processes.is_empty() {
         return Vec::new();

@@ -46,12 +46,12 @@ pub struct Look {
 }
 
 impl Look {
-    /// The first panel, corrected latency on a logarithmic axis.
+    /// Returns the first panel, corrected latency on a logarithmic axis.
     pub const fn new(colours: bool, ascii: bool) -> Self {
         Self { colours, ascii, panel: 0, uncorrected: false, linear: false, help: false }
     }
 
-    /// The word for the axis of latency.
+    /// Returns the word for the axis of latency.
     pub(super) const fn scale(&self) -> &'static str {
         if self.linear { "linear" } else { "log" }
     }

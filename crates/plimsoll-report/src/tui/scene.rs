@@ -73,7 +73,7 @@ pub(super) fn listed(title: &str, lines: Vec<Line<'_>>, frame: &mut Frame<'_>, a
     frame.render_widget(Paragraph::new(lines), body);
 }
 
-/// The places of panels: one, or two side by side.
+/// Returns the places of panels: one, or two side by side.
 pub(super) fn beside(middle: Rect) -> Vec<Rect> {
     if middle.width < TWO_PANELS_FROM {
         return vec![middle];
@@ -93,7 +93,7 @@ pub(super) fn draw_help(lines: &[&'static str], frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(lines), whole);
 }
 
-/// A line with `what` at its left and `place` at its right edge.
+/// Returns a line with `what` at its left and `place` at its right edge.
 pub(super) fn titled(what: &str, place: &str, width: u16) -> Line<'static> {
     let room = usize::from(width).saturating_sub(place.chars().count() + 2);
     let text: String = clean(what).chars().take(room).collect();

@@ -98,7 +98,7 @@ impl State {
         errors
     }
 
-    /// The most time that is left, where there is a limit.
+    /// Returns the most time that is left, where there is a limit.
     pub(super) fn left(&self, elapsed: Nanos) -> Option<Nanos> {
         let (budget, spent) = match self.head.budget? {
             Budget::Trials(budget) => (budget, self.tried),
@@ -120,7 +120,7 @@ impl State {
 }
 
 impl Tracker {
-    /// A run before its first event.
+    /// Creates a run before its first event.
     pub fn new(head: Head) -> Self {
         Self { state: State { head, ..State::default() } }
     }

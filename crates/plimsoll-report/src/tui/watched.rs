@@ -124,7 +124,7 @@ impl Watched {
 }
 
 impl Now {
-    /// The fullest limit of what `panel` shows.
+    /// Returns the fullest limit of what `panel` shows.
     pub(super) fn limit(&self, panel: Panel) -> Option<&LimitUse> {
         let mut limits = self.limits.iter().map(|(limit, _)| limit);
         limits.find(|limit| panel_of(limit.id.kind) == Some(panel))
@@ -201,22 +201,22 @@ fn processes(change: &Change<'_>, reading: &Reading) -> Vec<Process> {
     names.map(process).collect()
 }
 
-/// `4,000`, or `-` where it was not read.
+/// Returns `4,000`, or `-` where it was not read.
 pub(super) fn count(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| grouped(value as u64))
 }
 
-/// `1.21 MB`, or `-` where it was not read.
+/// Returns `1.21 MB`, or `-` where it was not read.
 pub(super) fn size(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| bytes(value as u64).replace('\u{a0}', " "))
 }
 
-/// `45 %`, or `-` where it was not read.
+/// Returns `45 %`, or `-` where it was not read.
 pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{} %", cpu_percent(share)))
 }
 
-/// `12/s`, or `-` where it was not read.
+/// Returns `12/s`, or `-` where it was not read.
 pub(super) fn per_s(rate: Option<f64>) -> String {
     rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", rate_text(rate)))
 }

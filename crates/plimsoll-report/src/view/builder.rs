@@ -136,7 +136,7 @@ impl ViewBuilder {
         self.count(patches)
     }
 
-    /// The document so far.
+    /// Returns the document so far.
     pub fn view(&self) -> View {
         let rows: Vec<&Second> = self.rows.iter().collect();
         let sentinels = self.view.trials.iter().filter(|trial| trial.phase == Phase::Sentinel);
@@ -163,7 +163,7 @@ impl ViewBuilder {
         self.begin_s = epoch.since(origin).as_secs_f64();
     }
 
-    /// The phase that a search enters, when it is another one.
+    /// Returns the phase that a search enters, when it is another one.
     fn enter(&mut self, phase: Phase) -> Option<Patch> {
         let before = self.phase.replace(phase);
         // Sentinels and usage come between the others all the time.

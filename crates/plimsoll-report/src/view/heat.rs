@@ -41,7 +41,7 @@ impl Range {
     /// Rows of a run in progress, whose longest latency is not known: 0.1 ms to 10 s.
     pub(super) const LIVE: Self = Self { first: 2 * ROWS_PER_DECADE, count: 5 * ROWS_PER_DECADE };
 
-    /// The decades in which `columns` have operations.
+    /// Returns the decades in which `columns` have operations.
     pub(super) fn of<'a>(columns: impl Iterator<Item = &'a Cells>) -> Self {
         let rows = columns.flat_map(|cells| cells.iter().step_by(2).map(|row| *row as usize));
         let (mut first, mut last) = (usize::MAX, 0);
@@ -57,13 +57,13 @@ impl Range {
         Self { first: first * ROWS_PER_DECADE, count: (end - first) * ROWS_PER_DECADE }
     }
 
-    /// The limits of the rows, milliseconds.
+    /// Returns the limits of the rows, milliseconds.
     pub(super) fn edges(self) -> Vec<f64> {
         let edge = |row: usize| number::short(edge_s(row) * 1e3).unwrap_or_default();
         (self.first..=self.first + self.count).map(edge).collect()
     }
 
-    /// The cells of a column, with the rows of this map; what lies outside is in its first or last row.
+    /// Returns the cells of a column, with the rows of this map; what lies outside is in its first or last row.
     pub(super) fn cells(self, all: &Cells) -> Cells {
         let mut cells = Cells::new();
         for pair in all.chunks_exact(2) {
@@ -92,7 +92,7 @@ fn row_of(span: Nanos) -> usize {
     ((exponent * ROWS_PER_DECADE as f64).max(0.0) as usize).min(DECADES * ROWS_PER_DECADE - 1)
 }
 
-/// The cells of a histogram, in all rows there could be.
+/// Returns the cells of a histogram, in all rows there could be.
 pub(super) fn cells(histogram: &Histogram) -> Cells {
     let mut cells = Cells::new();
     let (mut row, mut end) = (0, Nanos::ZERO);

@@ -77,7 +77,7 @@ pub enum Panel {
     Memory,
 }
 
-/// The graph that shows the use of a limit; `None` for limits that are only listed.
+/// Returns the graph that shows the use of a limit; `None` for limits that are only listed.
 pub(crate) const fn panel_of(limit: LimitKind) -> Option<Panel> {
     match limit {
         LimitKind::OpenFiles
@@ -220,7 +220,7 @@ fn row(before: &Reading, after: &Reading, origin: Nanos) -> HostPoint {
     }
 }
 
-/// Share of its rate that the interface carries which is used most; loopback has no rate.
+/// Returns the share of its rate that the interface carries which is used most; loopback has no rate.
 pub(crate) fn link(change: Change<'_>, direction: &str) -> Option<f64> {
     let shares = change.after().of(Metric::NetworkSpeed, &[]).filter_map(|speed| {
         let device = speed.series.label(Label::Device)?;

@@ -154,7 +154,7 @@ pub enum Patch {
 }
 
 impl Patch {
-    /// `second`, `host`, `trial`, `step`, `note`, `answer`, `end`.
+    /// Returns `second`, `host`, `trial`, `step`, `note`, `answer`, `end`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Second(_) => "second",

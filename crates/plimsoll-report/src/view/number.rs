@@ -2,7 +2,7 @@
 
 use plimsoll_model::Nanos;
 
-/// The number with four significant digits; `None` where it is none.
+/// Returns the number with four significant digits; `None` where it is none.
 pub(super) fn short(value: f64) -> Option<f64> {
     if !value.is_finite() {
         return None;
@@ -19,7 +19,7 @@ pub(super) fn ms(span: Nanos) -> Option<f64> {
     short(span.as_secs_f64() * 1e3)
 }
 
-/// An instant, seconds, to the hundredth.
+/// Returns an instant, seconds, to the hundredth.
 pub(super) fn instant(seconds: f64) -> f64 {
     (seconds * 100.0).round() / 100.0
 }

@@ -135,7 +135,7 @@ impl Stretch {
         self.tally.merge_following(tally);
     }
 
-    /// The row of these seconds.
+    /// Returns the row of these seconds.
     pub(super) fn row(&self) -> Second {
         let (tally, whole) = (&self.tally, &self.whole);
         let rate = |ops: u64| match whole.seconds {

@@ -49,7 +49,7 @@ fn points(histogram: &Histogram) -> Vec<Point> {
     steps.map(|step| (step.quantile, ms(step.value), step.count)).collect()
 }
 
-/// The interval of the quantile `q`, milliseconds. `None` where too few operations lie above it.
+/// Returns the interval of the quantile `q`, milliseconds. `None` where too few operations lie above it.
 pub(super) fn interval(histogram: &Histogram, q: f64) -> Option<(f64, f64)> {
     if histogram.count() as f64 * (1.0 - q) < ABOVE_MIN {
         return None;

@@ -18,7 +18,7 @@ use crate::archive::{Archive, ArchiveWriter, HostWriter};
 use crate::fixtures;
 use crate::schema::assert_described;
 
-/// A search whose trials follow each other 2 s apart; each has a second of everything and one without.
+/// Returns a search whose trials follow each other 2 s apart; each has a second of everything and one without.
 fn search_events() -> Vec<Event> {
     let mut at = Nanos::from_secs(70);
     let mut events = vec![Event::Note("the lowest load first".to_owned())];

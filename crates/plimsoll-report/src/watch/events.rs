@@ -43,7 +43,7 @@ pub(crate) fn events(change: &Change<'_>) -> Vec<String> {
     EVENTS.iter().filter_map(moved).collect()
 }
 
-/// A rate without its unit, with the digits that matter.
+/// Returns a rate without its unit, with the digits that matter.
 pub(crate) fn rate_text(per_s: f64) -> String {
     if per_s == 0.0 || per_s >= 9.95 {
         grouped(per_s.round() as u64)
@@ -52,7 +52,7 @@ pub(crate) fn rate_text(per_s: f64) -> String {
     }
 }
 
-/// Fraction of each CPU that was busy, and of it softirq and steal; sorted by CPU.
+/// Returns the fraction of each CPU that was busy, and of it softirq and steal; sorted by CPU.
 pub(crate) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
     let cpu = |(name, busy): (&str, f64)| {
         let number = name.parse().ok()?;
@@ -71,7 +71,7 @@ pub(crate) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
     cpus.into_values().collect()
 }
 
-/// [`cpus`] in the last interval of `history`, with their speeds.
+/// Returns [`cpus`] in the last interval of `history`, with their speeds.
 pub(crate) fn cpus_now(history: &History) -> Vec<Cpu> {
     let Some(change) = history.change() else { return Vec::new() };
     let mut cpus = cpus(&change);
@@ -103,7 +103,7 @@ pub(crate) struct Cpu {
     pub(crate) speed: Option<f64>,
 }
 
-/// The thread that used most CPU: its process, its name, the fraction of a CPU it used, and the
+/// Returns the thread that used most CPU: its process, its name, the fraction of a CPU it used, and the
 /// fraction of the time it was ready but waited for one.
 pub(crate) fn busiest_thread(change: &Change<'_>) -> Option<(String, f64, f64)> {
     let rates = change.rates(Metric::ProcessCpuSeconds, &[]);
@@ -114,7 +114,7 @@ pub(crate) fn busiest_thread(change: &Change<'_>) -> Option<(String, f64, f64)> 
     Some((format!("{process}, thread {thread}"), busy, delay))
 }
 
-/// Bytes and packets per second in and out of all interfaces but loopback, and of loopback.
+/// Returns bytes and packets per second in and out of all interfaces but loopback, and of loopback.
 pub(crate) fn traffic(change: &Change<'_>, loopback: bool) -> Traffic {
     let sum = |metric, direction| {
         change

@@ -22,17 +22,17 @@ impl History {
         self.0.push_back(reading);
     }
 
-    /// The last interval; `None` before the second reading.
+    /// Returns the last interval; `None` before the second reading.
     pub fn change(&self) -> Option<Change<'_>> {
         self.changes().last()
     }
 
-    /// Every interval, the oldest first.
+    /// Returns every interval, the oldest first.
     pub(super) fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         self.0.iter().zip(self.0.iter().skip(1)).map(|(before, after)| Change::new(before, after))
     }
 
-    /// The interval over which a slope is taken.
+    /// Returns the interval over which a slope is taken.
     pub(super) fn slope(&self) -> Option<(&Reading, Change<'_>)> {
         let last = self.0.back()?;
         let before = self.0.get(self.0.len().saturating_sub(SLOPE_INTERVALS + 1))?;

@@ -49,7 +49,7 @@ struct SourceLine<'a> {
     status: Option<EndStatus>,
 }
 
-/// The state of `source`, as of a reading that began at `now`, which was `unix_s`.
+/// Returns the state of `source`, as of a reading that began at `now`, which was `unix_s`.
 fn source_line(source: &Source, now: Nanos, unix_s: u64) -> SourceLine<'_> {
     let (state, reason, status) = match &source.state {
         SourceState::Reading => ("reading", None, None),
@@ -62,7 +62,7 @@ fn source_line(source: &Source, now: Nanos, unix_s: u64) -> SourceLine<'_> {
     SourceLine { kind, name, pid, state, since, reason, status }
 }
 
-/// The last interval of `history`, one line without its end; `None` before the second reading.
+/// Returns the last interval of `history`, one line without its end; `None` before the second reading.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ use crate::time_text::rfc3339;
 /// Limits that are filled less than this are not worth a place in the line.
 const WORTH_SHOWING: f64 = 0.5;
 
-/// The last interval of `history`; `None` before the second reading.
+/// Returns the last interval of `history`; `None` before the second reading.
 pub fn line(history: &History, unix_s: u64) -> Option<String> {
     let change = history.change()?;
     let reading = change.after();

@@ -159,7 +159,7 @@ fn show_graph(page: &mut Page, label: &str, bars: &str, text: &str) {
     page.line(&format!("{label}  {bars:GRAPH_COLUMNS$}  {text}").replace('\u{a0}', " "))
 }
 
-/// A column for each of the last intervals, from 0 to the largest of them.
+/// Returns a column for each of the last intervals, from 0 to the largest of them.
 fn graph(history: &History, of: &dyn Fn(&Change<'_>) -> Option<f64>) -> String {
     let values: Vec<f64> = history.changes().map(|change| of(&change).unwrap_or(0.0)).collect();
     bars(&values, GRAPH_COLUMNS, false)
@@ -233,7 +233,7 @@ fn show_missing(page: &mut Page, change: &Change<'_>) {
     page.quiet(0, &cost(change))
 }
 
-/// A line for each part of a source that could not be read.
+/// Returns a line for each part of a source that could not be read.
 pub(crate) fn missing(reading: &Reading) -> Vec<String> {
     let is_part = |one: &&Missing| !reading.sources_down().any(|of| of.to_string() == one.source);
     let line = |one: &Missing| clean(&format!("Not read: {}: {}", one.source, one.reason));

@@ -7,20 +7,20 @@ use crate::terminal::layout::{clean, span};
 
 /// The sources that a line names; the others are counted.
 const NAMED_MAX: usize = 3;
-/// The sources of `reading` that could not be read, a sentence each: `process haproxy (4711) ended 3.00 s ago:
+/// Returns the sources of `reading` that could not be read, a sentence each: `process haproxy (4711) ended 3.00 s ago:
 /// killed by SIGKILL`.
 pub(crate) fn sources_down(reading: &Reading) -> Vec<String> {
     let down = reading.sources_down();
     down.map(|source| state(source, &ago(source, reading.begin))).collect()
 }
 
-/// The sources that the reading before `reading` still had, in the same words.
+/// Returns the sources that the reading before `reading` still had, in the same words.
 pub(crate) fn sources_lost(reading: &Reading) -> Vec<String> {
     let lost = reading.sources_down().filter(|source| source.since() == Some(reading.begin));
     lost.map(|source| state(source, "")).collect()
 }
 
-/// [`sources_down`], the first few of them.
+/// Returns [`sources_down`], the first few of them.
 pub(super) fn first_sources_down(reading: &Reading) -> Vec<String> {
     let mut lines = sources_down(reading);
     let more = lines.len().saturating_sub(NAMED_MAX);
@@ -33,7 +33,7 @@ pub(super) fn first_sources_down(reading: &Reading) -> Vec<String> {
     lines
 }
 
-/// A source of a run that was lost, with the time since the first reading of its host.
+/// Returns a source of a run that was lost, with the time since the first reading of its host.
 pub(crate) fn source_lost(source: &Source) -> String {
     let seconds = source.since().map_or(0.0, Nanos::as_secs_f64);
     let after = match &source.state {
@@ -44,7 +44,7 @@ pub(crate) fn source_lost(source: &Source) -> String {
     state(source, &after)
 }
 
-/// `ended ago: how`, `not read when: why`.
+/// Returns `ended ago: how`, `not read when: why`.
 fn state(source: &Source, when: &str) -> String {
     let name = source.to_string();
     clean(&match &source.state {

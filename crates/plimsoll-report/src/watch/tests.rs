@@ -26,7 +26,7 @@ fn a_line_holds_the_same_figures() {
     insta::assert_snapshot!("line", line(&history(3), 1_700_000_000).expect("two readings"));
 }
 
-/// The third second, in which a process has ended and a server has never answered.
+/// Returns the third second, in which a process has ended and a server has never answered.
 fn with_lost_sources() -> History {
     let mut history = History::default();
     for second in 0..=3 {

@@ -40,7 +40,7 @@ struct PersistLine {
 }
 
 impl Needs {
-    /// One pretty-printed object and a newline; the worst limit first.
+    /// Returns one pretty-printed object and a newline; the worst limit first.
     pub fn json(&self) -> String {
         let document = Document {
             schema: "plimsoll.doctor/1",

@@ -64,7 +64,7 @@ impl Limit<'_> {
     }
 }
 
-/// Every limit, in the order in which a ramp reaches them.
+/// Returns every limit, in the order in which a ramp reaches them.
 pub(super) fn lines(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
     let mut lines: Vec<_> = shape.started().map(|part| descriptors(part, shape, limits)).collect();
     lines.extend(coordinator(shape, limits));
@@ -99,7 +99,7 @@ fn descriptors(part: &Part, shape: &Shape, limits: &HostLimits) -> Need {
     descriptors_of(&part.name, shape, limits, &need, &more_processes)
 }
 
-/// The process that starts many others has pipes to each.
+/// Returns the need of the process that starts many others, and has pipes to each.
 fn coordinator(shape: &Shape, limits: &HostLimits) -> Option<Need> {
     let have = descriptors_per_process(limits);
     shape.coordinator_descriptors(0, have)?;
@@ -266,7 +266,7 @@ fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
     Some(limit.judge(shape.connections))
 }
 
-/// Threads, of which the host, the control group and the user have limits.
+/// Returns the needs of threads, which the host, the control group and the user limit.
 fn tasks(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
     let descriptors = descriptors_per_process(limits);
     let line = |name: &str, left: Option<u64>, fix: &dyn Fn(u64) -> Fix| {
@@ -394,7 +394,7 @@ fn closing(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
     ]
 }
 
-/// Sockets on this host.
+/// Returns the number of sockets on this host.
 fn sockets(shape: &Shape, connections: u64) -> u64 {
     connections.saturating_mul(shape.sockets_each())
 }
@@ -412,12 +412,12 @@ const fn memory_if_short(shape: &Shape) -> Verdict {
     if shape.memory_is_watched { Verdict::Warn } else { Verdict::Short }
 }
 
-/// A round number with 5 % to spare, for a command.
+/// Returns a round number with 5 % to spare, for a command.
 const fn rounded_up(count: u64) -> u64 {
     count.saturating_add(count / 20).next_multiple_of(10_000)
 }
 
-/// The largest number of connections for which `need`, which never falls, is at most `have`.
+/// Returns the largest number of connections for which `need`, which never falls, is at most `have`.
 fn largest_fitting(have: u64, need: impl Fn(u64) -> u64) -> u64 {
     let (mut fits, mut too_many) = (0, CONNECTIONS_MAX + 1);
     while too_many - fits > 1 {

@@ -61,7 +61,7 @@ pub const SYSCTL_FILE: &str = "/etc/sysctl.d/60-plimsoll.conf";
 pub(crate) const UNIT_FILE: &str = "/etc/systemd/system/UNIT.service.d/60-plimsoll.conf";
 
 impl Setting {
-    /// The file that keeps it over a reboot, and the line to write there.
+    /// Returns the file that keeps the setting over a reboot, and the line to write there.
     pub fn kept(&self) -> (&'static str, String) {
         match self {
             Self::Sysctl { name, value } => (SYSCTL_FILE, format!("{name} = {value}")),
@@ -129,7 +129,7 @@ impl Fix {
         Self { now, settings: vec![Setting::Service { name, value }] }
     }
 
-    /// Advice for a limit that no setting changes.
+    /// Creates advice for a limit that no setting changes.
     pub(super) fn advice(text: impl Into<String>) -> Self {
         Self { now: text.into(), settings: Vec::new() }
     }
@@ -152,12 +152,12 @@ impl Fix {
 }
 
 impl Need {
-    /// `need` with its unit.
+    /// Returns `need` with its unit.
     pub fn need_text(&self) -> String {
         amount(self.need, self.unit)
     }
 
-    /// `have` with its unit.
+    /// Returns `have` with its unit.
     pub fn have_text(&self) -> String {
         self.have.map_or_else(|| "?".to_owned(), |have| amount(have, self.unit))
     }

@@ -63,19 +63,19 @@ impl Needs {
         self.short().next().is_none()
     }
 
-    /// The limits that are too low.
+    /// Returns the limits that are too low.
     pub fn short(&self) -> impl Iterator<Item = &Need> {
         self.lines.iter().filter(|line| line.verdict == Verdict::Short)
     }
 
-    /// The most connections that the host can hold, which may be more than were asked for. Limits
+    /// Returns the most connections that the host can hold, which may be more than were asked for. Limits
     /// that fail no connection do not count.
     pub fn fits(&self) -> u64 {
         let hard = |line: &&Need| matches!(line.verdict, Verdict::Ok | Verdict::Short);
         self.lines.iter().filter(hard).map(|line| line.fits).min().unwrap_or(CONNECTIONS_MAX)
     }
 
-    /// The lines, those first that stop the fewest connections, then those that only slow them down.
+    /// Returns the lines, those first that stop the fewest connections, then those that only slow them down.
     pub fn worst_first(&self) -> Vec<&Need> {
         let rank = |need: &&Need| match need.verdict {
             Verdict::Short => (0, need.fits),
@@ -88,7 +88,7 @@ impl Needs {
         lines
     }
 
-    /// Plain text, each line ended: the answer, then every limit, the worst first, with what raises it
+    /// Returns plain text, each line ended: the answer, then every limit, the worst first, with what raises it
     /// now and what keeps it.
     pub fn render(&self) -> String {
         let mut text = String::new();

@@ -101,13 +101,13 @@ pub struct Hop {
 }
 
 impl Shape {
-    /// Sockets on this host for each connection of the clients.
+    /// Returns the number of sockets on this host for each connection of the clients.
     pub fn sockets_each(&self) -> u64 {
         self.parts.iter().map(|part| part.sockets).sum()
     }
 
-    /// Connections that begin or end on this host for each connection of the clients: both sides of a proxy, also where
-    /// their other ends are here.
+    /// Returns the number of connections that begin or end on this host for each connection of the clients: both sides
+    /// of a proxy, also where their other ends are here.
     pub(super) fn connections_each(&self) -> u64 {
         self.parts.iter().map(|part| part.sockets).max().unwrap_or(1).max(1)
     }
@@ -117,7 +117,7 @@ impl Shape {
         if self.closes_by_reset { 0 } else { self.opened_per_s.saturating_mul(seconds) }
     }
 
-    /// The parts whose processes are still to be started.
+    /// Returns the parts whose processes are still to be started.
     pub(super) fn started(&self) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(|part| part.processes != Processes::Running)
     }
@@ -135,7 +135,7 @@ impl Shape {
         Some(COORDINATOR_DESCRIPTORS + COORDINATOR_DESCRIPTORS_EACH * processes)
     }
 
-    /// Threads of all processes that are still to be started.
+    /// Returns the number of threads of all processes that are still to be started.
     pub(super) fn threads_for(&self, connections: u64, descriptors: u64) -> u64 {
         let threads =
             |part: &Part| part.processes_for(connections, descriptors).saturating_mul(part.threads);
@@ -146,7 +146,7 @@ impl Shape {
         parts.fold(0, u64::saturating_add)
     }
 
-    /// Memory of all processes, and of the kernel for their sockets, bytes.
+    /// Returns the memory of all processes, and of the kernel for their sockets, bytes.
     pub(super) fn bytes_for(&self, connections: u64, descriptors: u64) -> u64 {
         let bytes = |part: &Part| {
             let sockets = part.sockets.saturating_mul(SOCKET_KERNEL_BYTES);
@@ -168,7 +168,7 @@ impl Shape {
 }
 
 impl Hop {
-    /// Connections for which there are source ports; `None` where that is
+    /// Returns the number of connections for which there are source ports; `None` where that is
     /// unknown.
     pub fn connections_max(&self, limits: &HostLimits) -> Option<u64> {
         limits.ports_per_source.map(|ports| ports.saturating_mul(self.tuples()))
@@ -182,7 +182,7 @@ impl Hop {
 }
 
 impl Part {
-    /// The client half: `user_bytes` as measured, one thread that makes load and five beside it.
+    /// Returns the client half: `user_bytes` as measured, one thread that makes load and five beside it.
     pub fn clients(user_bytes: u64) -> Self {
         Self {
             name: "clients".to_owned(),
@@ -197,12 +197,12 @@ impl Part {
         }
     }
 
-    /// The server half of `serve`.
+    /// Returns the server half of `serve`.
     pub fn servers(user_bytes: u64) -> Self {
         Self { name: "servers".to_owned(), listens: true, ..Self::clients(user_bytes) }
     }
 
-    /// A proxy between both, run by another user.
+    /// Creates a proxy between both, run by another user.
     pub fn proxy(user_bytes: u64, processes: Processes) -> Self {
         Self {
             name: "proxy".to_owned(),
@@ -215,7 +215,7 @@ impl Part {
         }
     }
 
-    /// Processes for `connections`, where each may have this many descriptors.
+    /// Returns the number of processes for `connections`, where each may have this many descriptors.
     pub(super) fn processes_for(&self, connections: u64, descriptors: u64) -> u64 {
         match self.processes {
             Processes::Exactly(count) => count.max(1),

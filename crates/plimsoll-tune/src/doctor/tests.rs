@@ -33,7 +33,7 @@ fn this_host() -> HostLimits {
     }
 }
 
-/// A rented virtual machine as delivered: 4 GiB, no privilege.
+/// Returns a rented virtual machine as delivered: 4 GiB, no privilege.
 fn small_vm() -> HostLimits {
     HostLimits {
         descriptors_per_process: Some(4096),
@@ -53,7 +53,7 @@ fn small_vm() -> HostLimits {
     }
 }
 
-/// A container on a large host.
+/// Returns a container on a large host.
 fn container() -> HostLimits {
     HostLimits {
         descriptors_per_process: Some(1_048_576),
@@ -74,7 +74,7 @@ fn container() -> HostLimits {
     }
 }
 
-/// A server tuned for many connections.
+/// Returns a server tuned for many connections.
 fn prepared() -> HostLimits {
     HostLimits {
         descriptors_per_process: Some(1_048_576),
@@ -117,7 +117,7 @@ fn both_ends(connections: u64) -> Shape {
     }
 }
 
-/// A proxy between other hosts.
+/// Returns a proxy between other hosts.
 fn proxy_only(connections: u64) -> Shape {
     Shape {
         parts: vec![Part::proxy(36_000, Processes::Exactly(4))],

@@ -44,20 +44,20 @@ impl Memory {
         }
     }
 
-    /// All of it.
+    /// Returns the sum of all parts, in bytes.
     pub fn total(&self) -> u64 {
         [self.held, self.sockets, self.busy, self.handshakes, self.fixed]
             .into_iter()
             .fold(0, u64::saturating_add)
     }
 
-    /// The most connections whose need fits into `bytes`, everything else as it is.
+    /// Returns the number of connections whose need fits into `bytes`, everything else as it is.
     pub fn connections_fit(&self, bytes: u64) -> u64 {
         let others = self.total().saturating_sub(self.held).saturating_sub(self.sockets);
         bytes.saturating_sub(others) / (PROXY_BYTES + SOCKET_KERNEL_BYTES)
     }
 
-    /// One line.
+    /// Returns one line.
     pub fn line(&self) -> String {
         format!(
             "memory: {} MB: {} for {} idle TLS connections ({PROXY_BYTES} bytes each, as measured, and \

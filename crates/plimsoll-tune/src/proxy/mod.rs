@@ -78,12 +78,12 @@ const SESSIONS_MAX: u64 = 5_000_000;
 const BACKLOG_MIN: u64 = 4_096;
 
 impl ProxyGoal {
-    /// Connections of one second, which the accept queue has to hold.
+    /// Returns the number of connections of one second, which the accept queue has to hold.
     fn backlog(&self) -> u64 {
         self.rate_per_s.max(BACKLOG_MIN)
     }
 
-    /// Sessions that clients without tickets may resume: those of [`SESSION_LIFETIME_S`].
+    /// Returns the number of sessions that clients without tickets may resume: all of the last [`SESSION_LIFETIME_S`].
     fn sessions(&self) -> u64 {
         self.rate_per_s.saturating_mul(SESSION_LIFETIME_S).clamp(SESSIONS_MIN, SESSIONS_MAX)
     }

@@ -59,7 +59,7 @@ fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     Configuration { text: text.finish(), memory, descriptors }
 }
 
-/// Both sides of the connections of one worker, where the kernel spreads them by a hash, not evenly: a
+/// Returns the slots for both sides of the connections of one worker. The kernel spreads them by a hash, not evenly: a
 /// quarter and 256 more are over five standard deviations.
 fn slots_per_worker(connections: u64, workers: u64) -> u64 {
     let share = connections.max(1).div_ceil(workers);
@@ -93,7 +93,7 @@ Debian's 768 are 384 proxied connections in a worker. [nginx documentation, work
     ));
 }
 
-/// The size of the session cache.
+/// Returns the size of the session cache.
 fn session_megabytes(goal: &ProxyGoal) -> u64 {
     goal.sessions().div_ceil(SESSIONS_PER_MB)
 }

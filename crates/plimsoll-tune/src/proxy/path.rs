@@ -16,7 +16,7 @@ impl Dialect {
     }
 }
 
-/// The first character of `path` that no quotes make an ordinary one: HAProxy expands variables in the
+/// Returns the first character of `path` that no quotes make an ordinary one: HAProxy expands variables in the
 /// paths of sockets, nginx in those of certificates and logs, quoted or not.
 pub fn unwritable(path: &Path) -> Option<char> {
     let is_special = |c: &char| *c == '$' || c.is_control() || *c == char::REPLACEMENT_CHARACTER;

@@ -128,7 +128,7 @@ const SECTIONS: [&str; 9] = [
     "location",
 ];
 
-/// The name of the directive in a line of a configuration, if it has one.
+/// Returns the name of the directive in a line of a configuration, if it has one.
 fn directive(line: &str) -> Option<String> {
     let mut words = line.trim().trim_end_matches([';', '{']).split_whitespace();
     let first = words.next().filter(|word| !word.starts_with(['#', '}']))?;

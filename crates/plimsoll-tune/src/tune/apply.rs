@@ -106,7 +106,7 @@ fn make(
     Ok(made)
 }
 
-/// `true` if `now` is the wanted value. A limit that is raised may be rounded up.
+/// Reports whether `now` is the wanted value. A limit that is raised may be rounded up.
 fn is_reached(old: &str, wanted: &str, now: &str) -> bool {
     let numbers = || Some((old.parse().ok()?, wanted.parse().ok()?, now.parse().ok()?));
     let is_raised = |(old, wanted, now): (u64, u64, u64)| wanted > old && now >= wanted;
@@ -118,7 +118,7 @@ pub(super) fn setting_path(root: &Path, name: &str) -> PathBuf {
     root.join("proc/sys").join(name.replace('.', "/"))
 }
 
-/// The host below `root`.
+/// Returns the host below `root`.
 pub(super) fn machine(disk: &dyn Disk, root: &Path) -> Machine {
     let word = |path| disk.read(&root.join(path)).unwrap_or_default().trim().to_owned();
     Machine { host: word("proc/sys/kernel/hostname"), machine_id: word("etc/machine-id") }

@@ -15,7 +15,7 @@ pub(super) fn is_of_unit(dir: &Path) -> bool {
 
 /// The host's files.
 pub trait Disk {
-    /// The text of a file.
+    /// Reads the text of a file.
     fn read(&self, path: &Path) -> io::Result<String>;
     /// Writes a file of `/proc/sys`, at once.
     fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()>;

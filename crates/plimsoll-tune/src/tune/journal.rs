@@ -76,7 +76,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// `true` if both are the same host. The name counts only if one of them has no machine ID.
+    /// Reports whether both are the same host. The name counts only if one of them has no machine ID.
     pub(super) fn is(&self, other: &Self) -> bool {
         if self.machine_id.is_empty() || other.machine_id.is_empty() {
             self.host == other.host
@@ -159,7 +159,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The newest journal in `dir` that has something to revert.
+    /// Returns the newest journal in `dir` that has something to revert.
     ///
     /// # Errors
     ///
@@ -259,7 +259,7 @@ impl Journal {
         &self.path
     }
 
-    /// `true` if nothing is left to revert.
+    /// Reports whether nothing is left to revert.
     pub(super) fn is_settled(&self) -> bool {
         self.entries.iter().all(|entry| entry.is_settled)
     }

@@ -39,7 +39,7 @@ impl StartedBy {
         unit.map_or(Self::Login, |unit| Self::Unit(unit.to_owned()))
     }
 
-    /// The file that keeps limits.
+    /// Returns the file that keeps limits.
     pub(super) fn file(&self) -> String {
         match self {
             Self::Unit(unit) => UNIT_FILE.replace("UNIT", unit),
@@ -47,7 +47,7 @@ impl StartedBy {
         }
     }
 
-    /// From when on limits hold.
+    /// Returns the time from which the limits apply, in words.
     pub(super) fn holds(&self) -> String {
         match self {
             Self::Unit(unit) => {
@@ -59,7 +59,7 @@ impl StartedBy {
         }
     }
 
-    /// The lines for a limit, which is `name` in a unit; none where a login has no such limit.
+    /// Returns the lines for a limit, which is `name` in a unit; none where a login has no such limit.
     pub(super) fn lines(&self, name: &str, value: &str) -> Vec<String> {
         match self {
             Self::Unit(_) => vec![format!("{name}={value}")],

@@ -23,7 +23,7 @@ pub use kept::StartedBy;
 pub use plan::{Change, LeftAlone, Plan, ProcessLimit, Role};
 pub use revert::{Reversal, Reverted, revert};
 
-/// Text of a setting without differences that mean nothing: the kernel prints tabs for spaces.
+/// Returns the text of a setting without differences that mean nothing: the kernel prints tabs for spaces.
 fn normalised(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }

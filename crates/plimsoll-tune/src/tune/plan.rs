@@ -325,7 +325,7 @@ impl Plan {
         }
     }
 
-    /// One JSON object, schema `plimsoll.tune/1`, and a newline.
+    /// Returns one JSON object, schema `plimsoll.tune/1`, and a newline.
     pub fn json(&self) -> String {
         #[derive(Serialize)]
         struct Document<'a> {
@@ -338,7 +338,7 @@ impl Plan {
         serde_json::to_string_pretty(&document).map_or_else(|_| String::new(), |text| text + "\n")
     }
 
-    /// Plain text, each line ended.
+    /// Returns plain text, each line ended.
     pub fn render(&self) -> String {
         let mut text = String::new();
         // A String takes any text.

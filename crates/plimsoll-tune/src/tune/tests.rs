@@ -42,7 +42,7 @@ fn host() -> TempDir {
     root
 }
 
-/// Every file of the host, but the journals.
+/// Returns every file of the host, but the journals.
 fn dump(root: &Path) -> BTreeMap<PathBuf, String> {
     fn add(dir: &Path, all: &mut BTreeMap<PathBuf, String>) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {

@@ -20,7 +20,7 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<()> {
     say(&text)
 }
 
-/// The sections of an id that may be typed as several words, or else of several ids.
+/// Returns the sections of an id that may be typed as several words, or else of several ids.
 fn sections(ids: &[String]) -> Result<Vec<explain::Section>> {
     let found = explain::find(&ids.join("-"));
     if !found.is_empty() {

@@ -49,7 +49,7 @@ impl Isolation {
         Self { clients: Some(clients), note: None }
     }
 
-    /// All on loopback, for this reason.
+    /// Returns all on loopback, for this reason.
     fn shared(why: &str) -> Self {
         Self { clients: None, note: Some(format!("no separate hosts: {why}")) }
     }

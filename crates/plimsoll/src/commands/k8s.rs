@@ -76,7 +76,7 @@ fn check(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The first flag that has the command write a file beside its archive.
+/// Returns the first flag that has the command write a file beside its archive.
 fn output_file(words: &[String]) -> Option<&'static str> {
     let value = |flag: &str, at: usize| {
         let rest = words.get(at)?.strip_prefix(flag)?;

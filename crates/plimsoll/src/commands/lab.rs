@@ -170,7 +170,7 @@ impl Bench<'_> {
     }
 }
 
-/// The key of the SUT's certificate. A hold measures what held connections cost, whatever their
+/// Returns the key of the SUT's certificate. A hold measures what held connections cost, whatever their
 /// handshakes did.
 fn key_kind(flags: &LabExperiment, sut: &Sut) -> KeyKind {
     match flags {

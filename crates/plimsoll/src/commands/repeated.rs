@@ -43,7 +43,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The job of this search: with arrivals and an archive of its own.
+    /// Returns the job of this search: with arrivals and an archive of its own.
     pub(super) fn job(&self, job: &Job) -> Job {
         let mut job = job.clone();
         let load = job.load_mut();
@@ -137,7 +137,7 @@ fn search_all(
     Ok(())
 }
 
-/// The summary of the whole, of searches of which the worst is first; `None` where none has ended.
+/// Returns the summary of the whole, of searches of which the worst is first; `None` where none has ended.
 fn summarise(found: &[Found], of: &Repeated<'_>, run: &Run) -> Option<Summary> {
     let worst = found.first()?;
     let mut searches: Vec<_> = found.iter().map(|one| one.search.clone()).collect();

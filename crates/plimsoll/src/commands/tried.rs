@@ -54,7 +54,7 @@ pub(super) fn run(proxy: &TunedProxy, budget: Nanos) -> Result<()> {
     say(&table(proxy.installed.dialect, &proxy.goal, &requests, &handshakes))
 }
 
-/// One of the two experiments; its archive is kept.
+/// Returns one of the two experiments; its archive is kept.
 fn measure(
     proxy: &TunedProxy,
     experiment: &str,
@@ -120,7 +120,7 @@ fn measure(
     Err(stop)
 }
 
-/// `plimsoll lab` for the installed program.
+/// Returns `plimsoll lab` for the installed program.
 fn laboratory(proxy: &TunedProxy, experiment: &str) -> Result<LabExperiment> {
     let name = proxy.installed.dialect.kind.name();
     let path = proxy.installed.path.to_string_lossy();

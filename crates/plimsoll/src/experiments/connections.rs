@@ -162,7 +162,7 @@ impl Experiment for ConnectionsExperiment {
 }
 
 impl ConnectionsExperiment {
-    /// A server that failed is what `--push` asks for, and otherwise a fault.
+    /// Returns the verdict. The failure of a server is the goal of `--push`, and otherwise a fault.
     fn verdict(&self, found: &Found, session: &Session<'_>) -> Verdict {
         let Driven { load, procedure, .. } = &found.driven;
         if load.lost_agents > 0 {

@@ -332,7 +332,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         self.guard(view, began)
     }
 
-    /// The order of the step is done, and its seconds are counted.
+    /// Completes a step whose order is done and whose seconds are counted.
     fn conclude(&mut self, view: &HoldView<'_>, took: Nanos) {
         match self.step {
             Step::Ramp { .. } => self.hand_over(Done::Ramped { held: view.held, took }, view),

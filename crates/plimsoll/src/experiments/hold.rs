@@ -192,7 +192,7 @@ fn staircase(job: &HoldJob) -> Staircase {
     })
 }
 
-/// The shares of connections that are reset and opened again, and the instants in the hold, ascending.
+/// Returns the shares of connections that are reset and opened again, and the instants in the hold, ascending.
 fn reconnects(plan: &[Disruption]) -> Vec<(Nanos, f64)> {
     let of = |one: &Disruption| match one.kind {
         DisruptionKind::Reconnect(share) => Some((one.at, share)),

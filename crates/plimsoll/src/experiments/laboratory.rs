@@ -7,7 +7,7 @@ use crate::session::Experiment;
 
 /// An experiment that a laboratory can be made for.
 pub(crate) trait RunsInLab: Experiment {
-    /// `plan` with what this experiment needs of a laboratory.
+    /// Returns `plan` with what this experiment needs of a laboratory.
     fn lab_plan(&self, plan: LabPlan) -> LabPlan;
 
     /// Adapts to the running laboratory, which was started from `plan`; returns notes for the report.

@@ -74,7 +74,7 @@ fn is_steady(pacing: &Pacing) -> bool {
     }
 }
 
-/// The verdict on the load: INVALID where agents were lost or nothing was started.
+/// Returns the verdict on the load: INVALID where agents were lost or nothing was started.
 fn judge(
     job: &LoadJob,
     outcome: &LoadOutcome,

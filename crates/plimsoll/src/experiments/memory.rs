@@ -43,7 +43,7 @@ pub(crate) struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// Memory and counters now; nothing where other hosts hold the connections.
+    /// Returns the memory and counters now; nothing where other hosts hold the connections.
     pub(crate) fn read(&self, depth: Depth) -> MemoryReading {
         if self.is_elsewhere {
             return MemoryReading::default();
@@ -107,7 +107,7 @@ impl Bounds {
         }
     }
 
-    /// Every resource at a level with `held` connections.
+    /// Returns every resource at a level with `held` connections.
     pub(crate) fn gauges(&self, held: u64, memory: &MemoryReading) -> Vec<Gauge> {
         let known = |resource, side, used: u64, limit: u64, each: u64| Gauge {
             resource,
@@ -145,7 +145,7 @@ impl Bounds {
     }
 }
 
-/// Memory of the processes that hold connections. What other programs allocate between two levels
+/// Returns the memory of the processes that hold connections. What other programs allocate between two levels
 /// is no cost of the connections, so it only lowers the limit.
 fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let parts = [memory.client_bytes, memory.kernel_bytes, memory.socket_buffer_bytes];
@@ -156,7 +156,7 @@ fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
     Some(measured(LimitId::host(LimitKind::Memory), Side::Host, (used, limit)))
 }
 
-/// Memory of the whole host: the resource that must never run out.
+/// Returns the memory of the whole host: the resource that must never run out.
 pub(crate) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let (total, available) = (memory.total_bytes?, memory.available_bytes?);
     let limit = total - memory_reserve_bytes(total);
@@ -164,7 +164,7 @@ pub(crate) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
     Some(measured(LimitId::host(LimitKind::Memory), Side::Host, (used, limit)))
 }
 
-/// A resource whose use by each connection is measured from level to level.
+/// Returns a resource whose use by each connection is measured from level to level.
 fn measured(resource: LimitId, side: Side, (used, limit): (u64, u64)) -> Gauge {
     let (used, limit) = (used as f64, limit as f64);
     Gauge { resource, side, used, limit, per_connection: None }
@@ -202,7 +202,7 @@ pub(crate) fn kept_by(server: &dyn WatchedServer) -> Kept {
 /// At most this many processes of a server are read, the first ones.
 const SERVER_PROCESSES_MAX: usize = 64;
 
-/// The limits of the server's own processes and of its configuration, as far as it reports them, and
+/// Returns the limits of the server's own processes and of its configuration, as far as it reports them, and
 /// those that the kernel sets for all; each process has its own, and the fullest one
 /// ends first.
 pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
@@ -244,7 +244,7 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
     gauges
 }
 
-/// The limits of a server whose clients are on this host, or `is_elsewhere`.
+/// Returns the limits of a server whose clients are on this host, or `is_elsewhere`.
 pub(crate) fn gauges_of(server: &dyn WatchedServer, is_elsewhere: bool) -> Vec<Gauge> {
     match is_elsewhere && server.pids().is_empty() {
         true => own_gauges(server),
@@ -252,7 +252,7 @@ pub(crate) fn gauges_of(server: &dyn WatchedServer, is_elsewhere: bool) -> Vec<G
     }
 }
 
-/// The limits of a server's configuration, as far as it reports them.
+/// Returns the limits of a server's configuration, as far as it reports them.
 pub(crate) fn own_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
     let limits = server.limits().into_iter();
     limits.map(|of| measured(of.id, Side::Server, (of.used as u64, of.max as u64))).collect()

@@ -48,7 +48,7 @@ impl PathWatch {
         })
     }
 
-    /// `path: round trip 120 us (the fastest connection), 3 segments in 250 operations`.
+    /// Returns `path: round trip 120 us (the fastest connection), 3 segments in 250 operations`.
     pub(super) fn note(&self) -> Option<String> {
         let round_trip = self.round_trip?;
         let lost = match (self.operations, self.sent_again) {
@@ -62,7 +62,7 @@ impl PathWatch {
     }
 }
 
-/// The outcome of a search that the generator ended, where it was the path instead: nothing else
+/// Returns the outcome of a search that the generator ended, where it was the path instead: nothing else
 /// made a trial INVALID.
 pub(super) fn network_limited(outcome: &Outcome, trials: &[TrialRecord]) -> Option<Outcome> {
     let invalid = || trials.iter().filter(|trial| trial.judgement.verdict == Verdict::Invalid);

@@ -389,18 +389,18 @@ fn settings(job: &RateJob) -> SearchSettings {
     }
 }
 
-/// The most trial and rest time of all objectives.
+/// Returns the most trial and rest time of all objectives.
 fn budget_of_trials(job: &RateJob) -> Nanos {
     GoalSearch::budget(&settings(job), job.search.further.len())
 }
 
-/// The trials of a search: in a longer budget than that of the mode there is room for more.
+/// Returns the trials of a search: in a longer budget than that of the mode there is room for more.
 fn trials_max(search: &SearchJob, usual: u32) -> u32 {
     let times = search.budget().as_secs_f64() / search.mode.limits().budget.as_secs_f64();
     (f64::from(usual) * times.max(1.0)).ceil() as u32
 }
 
-/// The pool of the first trial.
+/// Returns the pool of the first trial.
 fn pool(job: &RateJob) -> Pool {
     let processes = match job.load.processes {
         Processes::Auto => PROCESSES_MAX,
@@ -556,7 +556,7 @@ fn outcome(
     }
 }
 
-/// A line when fewer handshakes were resumed than were asked for: then the figure is that of
+/// Returns a line when fewer handshakes were resumed than were asked for: then the figure is that of
 /// another mix, and full handshakes cost a server many times what resumed ones do.
 fn resumption(asked: f64, tally: &Tally) -> Option<String> {
     let all = tally.handshakes.full + tally.handshakes.resumed;

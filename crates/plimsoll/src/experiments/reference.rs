@@ -125,7 +125,7 @@ impl NullResponder {
     }
 }
 
-/// The figures of the measured second; `None` for other seconds, and where the client was not busy.
+/// Returns the figures of the measured second; `None` for other seconds, and where the client was not busy.
 fn extrapolated(interval: &Interval) -> Option<Rate> {
     let busy = interval.tally.generator.busiest_thread;
     let is_told = interval.second == 1 && busy >= BUSY_MIN && interval.tally.ok > 0;

@@ -137,7 +137,7 @@ fn ran_out(trial: &TrialRecord, class: ErrorClass) -> bool {
         })
 }
 
-/// Processes that connections need where one of those there are may open only `fewest` files; at
+/// Returns the number of processes that connections need where one of those there are may open only `fewest` files; at
 /// least twice as many as now.
 fn processes_for(connections: u64, now: u32, fewest: Option<u64>) -> u32 {
     let needed =

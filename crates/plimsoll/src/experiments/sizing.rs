@@ -44,7 +44,7 @@ impl SizingExperiment {
         Self { unit, values, turns, block, rounds_planned }
     }
 
-    /// All servers, for the session.
+    /// Returns all servers, for the session.
     pub(crate) fn servers(&self) -> ComparedServers {
         self.turns.servers.clone()
     }
@@ -115,7 +115,7 @@ impl SizingExperiment {
         self.turns.run(session, place, &plan)
     }
 
-    /// The figures of every value.
+    /// Returns the figures of every value.
     fn judge(&self) -> SizingSummary {
         let per_cpu = |block: &BlockSummary| Some(1e6 / block.server_cpu_us?);
         let values = self.values.iter().enumerate().map(|(place, value)| {

@@ -33,7 +33,7 @@ pub(super) fn objective(search: &SearchJob) -> String {
     format!("SLO {}{further}{each}{default}", search.slo)
 }
 
-/// `budget 3 m 30 s of trials and rests (--mode quick; change it with --budget)`.
+/// Returns `budget 3 m 30 s of trials and rests (--mode quick; change it with --budget)`.
 pub(super) fn budget(search: &SearchJob, budget: Nanos) -> String {
     let why = match search.budget {
         Some(_) => String::new(),
@@ -42,7 +42,7 @@ pub(super) fn budget(search: &SearchJob, budget: Nanos) -> String {
     format!("budget {} of trials and rests{why}", rounded(budget))
 }
 
-/// The search as archives describe it.
+/// Returns the search as archives describe it.
 pub(crate) fn search_head(search: &SearchJob) -> SearchHead {
     SearchHead { axis: search.axis, slo: search.slo.to_string(), mode: search.mode.into() }
 }
@@ -53,7 +53,7 @@ pub(super) fn find_head(job: &SearchJob, search: Nanos, confirm: Nanos) -> FindH
     FindHead { axis, slo, mode, search, confirm }
 }
 
-/// All trials together, and their time.
+/// Returns the sum of all trials, and their time.
 pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
     let mut tally = Tally::default();
     let mut window = Nanos::ZERO;
@@ -64,7 +64,7 @@ pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
     (tally, window)
 }
 
-/// The verdict on a search: GOOD once a load was found that meets the SLO; of several SLOs the worst.
+/// Returns the verdict on a search: GOOD once a load was found that meets the SLO; of several SLOs the worst.
 pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdict {
     let one = |outcome: &Outcome, lower: Option<Rate>| match outcome.standing() {
         Some(Standing::Met) => Verdict::Good,
@@ -87,7 +87,8 @@ pub(super) fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     verdicts.max_by_key(badness).unwrap_or(Verdict::Invalid)
 }
 
-/// The checks of the trial that decided. Of several SLOs a trial has only the verdicts: its checks know the first one.
+/// Returns the checks of the trial that decided. Of several SLOs a trial has only the verdicts: its checks know the
+/// first one.
 pub(super) fn reasons(
     tipping: &TippingPoint,
     trials: &[TrialRecord],

@@ -95,7 +95,7 @@ fn occurrences(
     given
 }
 
-/// The words of one occurrence of an argument.
+/// Returns the words of one occurrence of an argument.
 fn words(arg: &Arg, name: Option<&str>, values: &[&OsStr]) -> Vec<String> {
     if arg.get_id() == OF_SWEEP {
         let lab = [PROGRAM, "lab"].map(OsString::from);
@@ -116,7 +116,7 @@ fn words(arg: &Arg, name: Option<&str>, values: &[&OsStr]) -> Vec<String> {
     }
 }
 
-/// A value as it may be shown; `None` where it may not.
+/// Returns a value as it may be shown; `None` where it may not.
 fn value_shown(arg: &Arg, value: &str) -> Option<String> {
     let parser = arg.get_value_parser();
     let kind = parser.type_id();
@@ -144,7 +144,7 @@ fn value_shown(arg: &Arg, value: &str) -> Option<String> {
     None
 }
 
-/// The types whose every value may be shown, whatever it was made of.
+/// Returns the types whose every value may be shown, whatever it was made of.
 fn plain() -> [TypeId; 21] {
     [
         TypeId::of::<u16>(),

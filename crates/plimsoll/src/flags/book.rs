@@ -75,8 +75,8 @@ fn commands_of_yaml(text: &str) -> Vec<String> {
     lines.filter_map(command).collect()
 }
 
-/// The words of a line as a shell makes them, as far as these pages go: quotes, a comment, and `$(…)` and `"$NAME"`
-/// that stand for a value.
+/// Returns the words of a line as a shell makes them, as far as these pages go: quotes, a comment, and `$(…)` and
+/// `"$NAME"` that stand for a value.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -108,7 +108,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A value for what a shell expands.
+/// Returns a value for what a shell expands.
 fn stand_in(name: &str) -> &'static str {
     match name {
         "SLO" => "p99<50ms",

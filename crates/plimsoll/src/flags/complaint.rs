@@ -80,7 +80,7 @@ impl<'a> TypedCommand<'a> {
         self.command.map(clap::Command::get_name)
     }
 
-    /// The last word of it: what its flags depend on.
+    /// Returns the last word of it: what its flags depend on.
     fn last(&self) -> Option<&'a str> {
         self.experiment.or(self.command).map(clap::Command::get_name)
     }
@@ -97,7 +97,7 @@ impl<'a> TypedCommand<'a> {
         }
     }
 
-    /// `rate, handshakes or connections`.
+    /// Returns `rate, handshakes or connections`.
     fn experiments(&self) -> String {
         let names = self.command.into_iter().flat_map(clap::Command::get_subcommands);
         listed(names.map(|one| one.get_name().to_owned()).collect())
@@ -113,7 +113,8 @@ impl<'a> TypedCommand<'a> {
         self.args.windows(2).any(|pair| pair[0] == flag && pair[1] == word)
     }
 
-    /// The first argument with one dash that spells a long flag, as Go's flag package reads them, and that flag.
+    /// Returns the first argument with one dash that spells a long flag, as Go's flag package reads them, and that
+    /// flag.
     fn single_dashed(&self) -> Option<(String, String)> {
         let command = self.experiment.or(self.command)?;
         self.args.iter().filter_map(|arg| arg.to_str()).find_map(|arg| {
@@ -157,13 +158,13 @@ impl<'a> TypedCommand<'a> {
     }
 }
 
-/// `a, b or c`.
+/// Returns `a, b or c`.
 pub(super) fn listed(mut names: Vec<String>) -> String {
     let last = names.pop().unwrap_or_default();
     if names.is_empty() { last } else { format!("{} or {last}", names.join(", ")) }
 }
 
-/// The line for `error`, which `parser` gave on `args`.
+/// Returns the line for `error`, which `parser` gave on `args`.
 pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Command) -> String {
     let typed = TypedCommand::new(args, parser);
     let has_experiments = typed.command.is_some_and(clap::Command::has_subcommands);
@@ -201,7 +202,7 @@ pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Co
     }
 }
 
-/// `find` or `lab` without an experiment that there is.
+/// Returns the complaint about `find` or `lab` without a known experiment.
 fn no_experiment(error: &clap::Error, typed: &TypedCommand<'_>) -> String {
     const EXAMPLE: &str = "for example: plimsoll find rate http://127.0.0.1:8080/";
     let unknown = text(error, ContextKind::InvalidSubcommand);
@@ -223,7 +224,7 @@ fn no_experiment(error: &clap::Error, typed: &TypedCommand<'_>) -> String {
     }
 }
 
-/// A part of an error. What was typed in it is shown without the credentials of a URL.
+/// Returns a part of an error. Typed text is shown without the credentials of a URL.
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
     match error.get(kind)? {
         ContextValue::String(text) => Some(without_credentials(text)),
@@ -290,7 +291,7 @@ fn unknown_argument(error: &clap::Error, typed: &TypedCommand<'_>) -> String {
     format!("unknown flag {flag}; {fix}")
 }
 
-/// A value outside a fixed set, or none at all.
+/// Returns the complaint about a value outside a fixed set, or about a missing one.
 fn bad_value(error: &clap::Error) -> String {
     let flag = argument(error);
     let typed = text(error, ContextKind::InvalidValue).unwrap_or_default();
@@ -308,7 +309,7 @@ fn bad_value(error: &clap::Error) -> String {
     }
 }
 
-/// A value that one of our own parsers refused.
+/// Returns the complaint about a value that one of our own parsers refused.
 fn refused_value(error: &clap::Error, typed: &TypedCommand<'_>) -> String {
     let flag = argument(error);
     let value = text(error, ContextKind::InvalidValue).unwrap_or_default();

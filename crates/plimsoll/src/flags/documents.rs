@@ -26,7 +26,7 @@ const SHELLS: [(Shell, &str, &str); 3] = [
     (Shell::Fish, "fish/vendor_completions.d", "plimsoll.fish"),
 ];
 
-/// The parser without its hidden commands: completions would offer them.
+/// Returns the parser without its hidden commands: completions would offer them.
 fn shown(parser: &clap::Command) -> clap::Command {
     let mut visible = clap::Command::new("plimsoll")
         .version(env!("CARGO_PKG_VERSION"))
@@ -86,7 +86,7 @@ fn write_shared(path: &Path, text: &[u8]) -> io::Result<()> {
     file.finish()
 }
 
-/// The heading that a paragraph below the flags gets on a page, and its text.
+/// Returns the heading that a paragraph below the flags gets on a page, and its text.
 fn section(paragraph: &str) -> (Option<&'static str>, &str) {
     let headings =
         [("Examples:\n", "EXAMPLES"), ("Example:\n", "EXAMPLES"), ("Exit codes: ", "EXIT STATUS")];

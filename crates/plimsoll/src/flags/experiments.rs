@@ -258,7 +258,7 @@ impl LabExperiment {
         self.common().0
     }
 
-    /// The addresses that connections are to come from.
+    /// Returns the addresses that connections are to come from.
     pub(crate) fn sources(&self) -> &[Cidr] {
         let client = match self {
             Self::Rate(of) => &of.kind.flags.load.client,

@@ -95,7 +95,7 @@ pub(super) const CORE: &[(&str, &[&str])] = &[
     ("tune nginx", &[CONFIGURATION]),
 ];
 
-/// The help that `args` ask for, in the given number of columns, or as wide as the terminal.
+/// Returns the help that `args` ask for, in the given number of columns, or as wide as the terminal.
 pub(super) fn text(parser: &Command, args: &[OsString], columns: Option<usize>) -> StyledStr {
     let mut parser = parser.clone();
     parser.build();
@@ -109,7 +109,7 @@ pub(super) fn text(parser: &Command, args: &[OsString], columns: Option<usize>) 
     shown.render_help()
 }
 
-/// The command that was typed, and its words without the program's name.
+/// Returns the command that was typed, and its words without the program's name.
 fn typed<'a>(parser: &'a Command, args: &[OsString]) -> (String, &'a Command) {
     let (mut path, mut command) = (Vec::new(), parser);
     for word in args.iter().skip(1).filter_map(|arg| arg.to_str()) {
@@ -121,7 +121,7 @@ fn typed<'a>(parser: &'a Command, args: &[OsString]) -> (String, &'a Command) {
     (path.join(" "), command)
 }
 
-/// A command as its help shows it; only to be rendered, never to parse with.
+/// Returns a command as its help shows it; only to be rendered, never to parse with.
 fn shown(command: &Command, path: &str, detail: Detail) -> Command {
     let core = core(path).filter(|_| detail == Detail::Short);
     let mut shown = copy_without_args(command).args(arranged(command, path, core.as_deref()));
@@ -180,7 +180,7 @@ fn texts(command: &Command, detail: Detail) -> (String, String) {
     (examples.concat(), remarks.map(|paragraph| format!("{}\n\n", filled(paragraph))).collect())
 }
 
-/// One line, which the terminal's width breaks.
+/// Returns one line, which the terminal's width breaks.
 fn filled(paragraph: &str) -> String {
     paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -206,7 +206,7 @@ fn copy_without_args(command: &Command) -> Command {
     copy
 }
 
-/// A name for a command, which clap takes only if it lives as long as the process: that ends with its help.
+/// Returns a name for a command, which clap takes only if it lives as long as the process: that ends with its help.
 fn kept(name: &str) -> &'static str {
     name.to_owned().leak()
 }
@@ -216,8 +216,8 @@ fn usage(command: &Command) -> StyledStr {
     usage.trim_start_matches("Usage: ").to_owned().into()
 }
 
-/// The flags in the order in which they are shown: those of `core`, or all, with the sections of protocols last. The
-/// others are hidden, since flags name each other.
+/// Returns the flags in the order in which they are shown: those of `core`, or all, with the sections of protocols
+/// last. The others are hidden, since flags name each other.
 fn arranged(command: &Command, path: &str, core: Option<&[&str]>) -> Vec<Arg> {
     let unfit = entry(UNFIT, path).unwrap_or_default();
     let fits = |arg: &Arg| arg.get_help_heading().is_none_or(|heading| !unfit.contains(&heading));

@@ -178,7 +178,7 @@ pub(crate) fn parse_line(words: &[String]) -> Result<Command> {
     parse_from(args.map(OsString::from), None, false)
 }
 
-/// The flags of the command `words`, as they are spelled, whose values are of one of these types.
+/// Returns the flags of the command `words`, as they are spelled, whose values are of one of these types.
 pub(crate) fn long_names(words: &[String], types: &[TypeId]) -> Vec<String> {
     let parser = Cli::command();
     let mut command = &parser;

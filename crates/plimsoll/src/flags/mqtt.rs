@@ -95,7 +95,7 @@ pub(crate) struct MqttFlags {
 }
 
 impl MqttFlags {
-    /// The first flag that was given, if any was.
+    /// Returns the first flag that was given, if any was.
     pub(crate) fn first_given(&self) -> Option<&'static str> {
         let given = [
             (self.topic.is_some(), "--topic"),

@@ -91,7 +91,7 @@ fn write_command(
     }
 }
 
-/// The flag and its value, as it is typed.
+/// Returns the flag and its value, as it is typed.
 fn spelling(flag: &Arg) -> String {
     let values = flag.get_value_names().unwrap_or_default();
     let values: String = values.iter().map(|value| format!(" {value}")).collect();

@@ -115,7 +115,7 @@ pub(crate) struct ReportFiles {
     pub(crate) markdown: Option<OutputFile>,
 }
 
-/// `corrected` or `uncorrected`.
+/// Parses `corrected` or `uncorrected`.
 fn row_latency(text: &str) -> Result<RowLatency, ParseError> {
     match text {
         "corrected" => Ok(RowLatency::Corrected),
@@ -124,7 +124,7 @@ fn row_latency(text: &str) -> Result<RowLatency, ParseError> {
     }
 }
 
-/// The name of a span.
+/// Parses the name of a span.
 fn span(text: &str) -> Result<Span, ParseError> {
     const EXPECTED: &str = "a span: corrected, uncorrected, wire, ttfb, connect, tls or send_lag";
     SPANS.into_iter().find(|span| span.name() == text).ok_or_else(|| refuse(text, EXPECTED))
@@ -151,7 +151,7 @@ pub(crate) enum FileFormat {
 }
 
 impl ReportFiles {
-    /// The files that were asked for.
+    /// Returns the files that were asked for.
     pub(crate) fn wanted(&self) -> Vec<WantedFile<'_>> {
         let export = FileFormat::Export;
         let vegeta = |format| export(Export::Vegeta(format, self.rows_latency));

@@ -73,7 +73,7 @@ pub(crate) struct Rfc9411Flags {
     pub(crate) handshake: HandshakeFlags,
 }
 
-/// `5k`, `5000/s`, `10Gbit/s`.
+/// Parses `5k`, `5000/s`, `10Gbit/s`.
 fn target_load(text: &str) -> Result<TargetLoad, ParseError> {
     const BITS_MAX: f64 = 1e15;
     let units = [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)];
@@ -97,7 +97,7 @@ fn sustain(text: &str) -> Result<Nanos, ParseError> {
     }
 }
 
-/// `16KB`, `mixed`.
+/// Parses `16KB`, `mixed`.
 fn object(text: &str) -> Result<Object, ParseError> {
     /// The largest object that our own backend serves.
     const MAX: u64 = 1 << 30;

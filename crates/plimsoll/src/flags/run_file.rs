@@ -92,7 +92,7 @@ fn read(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The words of a run file, without the flags that `more` has, too.
+/// Returns the words of a run file, without the flags that `more` has, too.
 fn words(text: &str, more: &[OsString]) -> Result<Vec<OsString>, String> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
@@ -144,7 +144,7 @@ fn words(text: &str, more: &[OsString]) -> Result<Vec<OsString>, String> {
 /// An argument of an archived line: the long name of its flag, if it is one, and its words.
 type Given = (Option<String>, Vec<String>);
 
-/// The words of an archived run, without the arguments that `more` has, too.
+/// Returns the words of an archived run, without the arguments that `more` has, too.
 fn archived(text: &str, more: &[OsString]) -> Result<Line, String> {
     let manifest: Manifest = serde_json::from_str(text)
         .ok()
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// The manifest of a run of this line.
+    /// Returns the manifest of a run of this line.
     fn manifest(line: &str) -> String {
         let words = shlex::split(line).unwrap().into_iter().map(OsString::from);
         let command_line = shown::line(words, &[]);

@@ -19,7 +19,7 @@ pub(crate) struct ScriptFlags {
 }
 
 impl ScriptFlags {
-    /// The first flag that was given, if any was.
+    /// Returns the first flag that was given, if any was.
     pub(crate) fn first_given(&self) -> Option<&'static str> {
         self.script.as_ref().map(|_| "--script").or_else(|| self.echo.map(|_| "--echo"))
     }

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-/// `args`, program name first, as the parser reads them.
+/// Returns `args`, program name first, as the parser reads them.
 pub(super) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
     join_live(&mut args);
     let asks = |arg: &OsString| ["-h", "--help"].iter().any(|flag| arg == flag);

@@ -14,7 +14,7 @@ fn golden(name: &str, words: &[&str]) {
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
-/// The words of every command that is shown, the root's first.
+/// Returns the words of every command that is shown, the root's first.
 fn commands() -> Vec<Vec<String>> {
     fn below(command: &clap::Command, words: &[String], found: &mut Vec<Vec<String>>) {
         found.push(words.to_vec());
@@ -27,7 +27,7 @@ fn commands() -> Vec<Vec<String>> {
     found
 }
 
-/// The help of a command in a terminal of the given number of columns.
+/// Returns the help of a command in a terminal of the given number of columns.
 fn help(words: &[String], flag: &str, columns: usize) -> String {
     let words = words.iter().map(String::as_str).chain([flag]);
     let args: Vec<_> = std::iter::once("plimsoll").chain(words).map(OsString::from).collect();

@@ -226,7 +226,7 @@ counts! {
     backends: u32 = (1..=256), "a number of backends from 1 to 256";
 }
 
-/// Memory of at least a megabyte.
+/// Parses the memory of at least a megabyte.
 pub(crate) fn memory(text: &str) -> Result<u64, ParseError> {
     match parse_size(text) {
         Ok(bytes) if bytes >= 1_000_000 => Ok(bytes),
@@ -259,7 +259,7 @@ pub(crate) struct Resolved {
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-/// `HOST:PORT:ADDRESS,...`; an address may have a port of its own.
+/// Parses `HOST:PORT:ADDRESS,...`; an address may have a port of its own.
 pub(crate) fn resolved(text: &str) -> Result<Resolved, ParseError> {
     let parsed = text.split_once(':').and_then(|(host, rest)| {
         let (port, addresses) = rest.split_once(':')?;
@@ -274,7 +274,7 @@ pub(crate) fn resolved(text: &str) -> Result<Resolved, ParseError> {
     parsed.ok_or_else(|| refuse(text, "HOST:PORT:ADDRESS, such as web.example:443:192.0.2.7"))
 }
 
-/// A span longer than nothing.
+/// Parses a span longer than nothing.
 pub(crate) fn positive_duration(text: &str) -> Result<Nanos, ParseError> {
     match parse_duration(text) {
         Ok(Nanos::ZERO) => Err(refuse(text, "a duration above 0 such as 250ms, 10s or 5m")),
@@ -287,14 +287,14 @@ const SEARCH_BUDGET_MIN: Nanos = Nanos::from_secs(30);
 /// The longest.
 pub(crate) const SEARCH_BUDGET_MAX: Nanos = Nanos::from_secs(86_400);
 
-/// The budget of a search: 30 s to 24 h.
+/// Parses the budget of a search: 30 s to 24 h.
 pub(crate) fn search_budget(text: &str) -> Result<Nanos, ParseError> {
     let fits = |budget: &Nanos| (SEARCH_BUDGET_MIN..=SEARCH_BUDGET_MAX).contains(budget);
     let budget = parse_duration(text).ok().filter(fits);
     budget.ok_or_else(|| refuse(text, "a duration from 30s to 24h, such as 60s or 10m"))
 }
 
-/// A rate above 0.
+/// Parses a rate above 0.
 pub(crate) fn positive_rate(text: &str) -> Result<Rate, ParseError> {
     match parse_rate(text) {
         Ok(Rate::ZERO) => Err(refuse(text, "a rate above 0 such as 500, 500/s or 2k/s")),
@@ -302,18 +302,18 @@ pub(crate) fn positive_rate(text: &str) -> Result<Rate, ParseError> {
     }
 }
 
-/// A seed: any whole number that fits 64 bits.
+/// Parses a seed: any whole number that fits 64 bits.
 pub(crate) fn seed(text: &str) -> Result<u64, ParseError> {
     text.parse().map_err(|_| refuse(text, "a whole number such as 1"))
 }
 
-/// A figure that is compared.
+/// Parses a figure that is compared.
 pub(crate) fn metric(text: &str) -> Result<Metric, ParseError> {
     let found = Metric::ALL.iter().find(|metric| metric.name() == text).copied();
     found.ok_or_else(|| refuse(text, "goodput, server-cpu, p50, p99, throughput or client-cpu"))
 }
 
-/// `N` or `auto`.
+/// Parses `N` or `auto`.
 pub(crate) fn processes(text: &str) -> Result<Processes, ParseError> {
     if text.eq_ignore_ascii_case("auto") {
         return Ok(Processes::Auto);
@@ -322,13 +322,13 @@ pub(crate) fn processes(text: &str) -> Result<Processes, ParseError> {
     count.map_err(|_| refuse(text, "auto or a number of processes from 1 to 1024"))
 }
 
-/// A confidence: a share more than one half and less than 0.999.
+/// Parses a confidence: a share more than one half and less than 0.999.
 pub(crate) fn confidence(text: &str) -> Result<f64, ParseError> {
     let share = ratio(text).ok().filter(|share| 0.5 < *share && *share < 0.999);
     share.ok_or_else(|| refuse(text, "a confidence above 0.5 and below 0.999, such as 0.9 or 90%"))
 }
 
-/// A share: `0.5` or `50%`.
+/// Parses a share: `0.5` or `50%`.
 pub(crate) fn ratio(text: &str) -> Result<f64, ParseError> {
     let parsed = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
@@ -340,13 +340,13 @@ pub(crate) fn ratio(text: &str) -> Result<f64, ParseError> {
     }
 }
 
-/// `Name: value`. A refusal shows the first word only, because the value may be a secret.
+/// Parses `Name: value`. A refusal shows the first word only, because the value may be a secret.
 pub(crate) fn header(text: &str) -> Result<(String, String), ParseError> {
     let first_word = || text.split([':', ' ']).next().unwrap_or_default();
     parse_header(text).ok_or_else(|| refuse(first_word(), "a header such as 'Accept: text/html'"))
 }
 
-/// A stage such as `30s:2k`.
+/// Parses a stage such as `30s:2k`.
 pub(crate) fn stage(text: &str) -> Result<RampTo, ParseError> {
     const EXPECTED: &str = "a stage DURATION:RATE such as 30s:500 or 1m:2k/s";
     let (duration, rate) = text.split_once(':').ok_or_else(|| refuse(text, EXPECTED))?;
@@ -357,7 +357,7 @@ pub(crate) fn stage(text: &str) -> Result<RampTo, ParseError> {
     }
 }
 
-/// A path, or `-` for stdin.
+/// Parses a path, or `-` for stdin.
 pub(crate) fn input_file(text: &str) -> Result<InputFile, ParseError> {
     match text {
         "" => Err(refuse(text, "a file name, or - for standard input")),
@@ -366,7 +366,7 @@ pub(crate) fn input_file(text: &str) -> Result<InputFile, ParseError> {
     }
 }
 
-/// A path, or `-` for stdout.
+/// Parses a path, or `-` for stdout.
 pub(crate) fn output_file(text: &str) -> Result<OutputFile, ParseError> {
     match text {
         "" => Err(refuse(text, "a file name, or - for standard output")),
@@ -375,7 +375,7 @@ pub(crate) fn output_file(text: &str) -> Result<OutputFile, ParseError> {
     }
 }
 
-/// An address or CIDR.
+/// Parses an address or CIDR.
 pub(crate) fn cidr(text: &str) -> Result<Cidr, ParseError> {
     const EXPECTED: &str = "an address or a range such as 10.0.0.5, 127.0.0.0/8 or fd00::/64";
     let (address, prefix) =
@@ -394,7 +394,7 @@ impl fmt::Display for Cidr {
 }
 
 impl Cidr {
-    /// The usable addresses of the range. The first and last of an IPv4 range (network and broadcast)
+    /// Returns the usable addresses of the range. The first and last of an IPv4 range (network and broadcast)
     /// and the first of an IPv6 range (any router) are left out.
     pub(crate) fn range(&self) -> AddressRange {
         let (bits, address) = match self.address {
@@ -414,14 +414,14 @@ impl Cidr {
         AddressRange { first, count }
     }
 
-    /// The usable addresses of the range in order, at most `limit`.
+    /// Returns the usable addresses of the range in order, at most `limit`.
     pub(crate) fn addresses(&self, limit: usize) -> Vec<IpAddr> {
         let range = self.range();
         (0..range.count.min(limit as u64)).map(|n| range.nth(n)).collect()
     }
 }
 
-/// `ADDR:PORT[-PORT]`; a bare port, or one with only a colon, means 127.0.0.1.
+/// Parses `ADDR:PORT[-PORT]`; a bare port, or one with only a colon, means 127.0.0.1.
 pub(crate) fn listen_at(text: &str) -> Result<ListenAt, ParseError> {
     const EXPECTED: &str = "an address such as 127.0.0.1:8080, [::1]:8080, 0.0.0.0:8000-8009 or a \
                             bare port such as 8080 (on 127.0.0.1)";
@@ -446,7 +446,7 @@ pub(crate) fn listen_at(text: &str) -> Result<ListenAt, ParseError> {
     Ok(ListenAt { host: host.to_owned(), first, last })
 }
 
-/// The id of a process.
+/// Parses the id of a process.
 pub(crate) fn process_id(text: &str) -> Result<u32, ParseError> {
     let pid = text.parse::<u32>().ok().filter(|pid| *pid > 0);
     pid.ok_or_else(|| refuse(text, "the id of a process"))
@@ -458,7 +458,7 @@ pub(crate) fn status_url(text: &str) -> Result<TargetUrl, ParseError> {
     url.ok_or_else(|| refuse(text, "stub_status over plain HTTP: http://HOST:PORT/PATH"))
 }
 
-/// `pid:N`, `backend:N`, `haproxy:SOCKET`, `nginx:URL`, or the kind that is not built yet.
+/// Parses `pid:N`, `backend:N`, `haproxy:SOCKET`, `nginx:URL`, or the kind that is not built yet.
 pub(crate) fn watch(text: &str) -> Result<Watch, ParseError> {
     const EXPECTED: &str = "something to watch: pid:N, backend:N, haproxy:SOCKET or nginx:URL";
     let process = |digits: &str| process_id(digits).map_err(|_| refuse(text, EXPECTED));

@@ -38,7 +38,7 @@ impl WebSocketFlags {
         given.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
     }
 
-    /// The first flag that was given, if any was.
+    /// Returns the first flag that was given, if any was.
     pub(crate) fn first_given(&self) -> Option<&'static str> {
         let given = [
             (self.ws_binary, "--ws-binary"),

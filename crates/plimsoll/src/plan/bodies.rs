@@ -46,7 +46,7 @@ impl Bodies {
         body.map_err(|error| usage!("{flag} cannot read {name}: {error}"; "{}", fix(&error)))
     }
 
-    /// The body in a file.
+    /// Returns the body in a file.
     pub(super) fn file(&mut self, path: &Path) -> IoResult<Body> {
         if let Some(known) = self.files.get(path) {
             return Ok(known.clone());

@@ -71,7 +71,7 @@ impl CompareJob {
         format!("{} against {}", self.arms[1].text, self.arms[0].text)
     }
 
-    /// The arguments of this program as archives have them. Flags for both are among those of each.
+    /// Returns the arguments of this program as archives have them. Flags for both are among those of each.
     pub(crate) fn command_line(&self, args: impl IntoIterator<Item = OsString>) -> Vec<String> {
         let [a, b] = self.arms.each_ref().map(|arm| [arm.text.clone()]);
         archived::line(args, &[("a", &a[..]), ("b", &b[..]), ("both", &[])])
@@ -113,7 +113,7 @@ impl Measures {
         }
     }
 
-    /// The unit of one of them.
+    /// Returns the unit of one of them.
     pub(crate) const fn unit(self, metric: Metric) -> &'static str {
         match (metric, self) {
             (Metric::P50 | Metric::P99, _) => "ms",
@@ -304,8 +304,8 @@ fn refuse_outputs(output: &OutputFlags) -> Result<()> {
     Ok(())
 }
 
-/// The figure that was asked for. Otherwise what a server gives when it is saturated, and what an answer costs it:
-/// the first shows a quota or a lock, the second a server that is not the slowest part.
+/// Returns the figure that was asked for. Otherwise what a server gives when it is saturated, and what an answer costs
+/// it: the first shows a quota or a lock, the second a server that is not the slowest part.
 fn metrics(asked: Option<Metric>, of: Measures) -> Result<Vec<Metric>> {
     let metrics = of.metrics();
     match asked {

@@ -25,14 +25,14 @@ pub(crate) struct Destination {
 }
 
 impl Destination {
-    /// An existing server.
+    /// Creates the destination of an existing server.
     pub(super) fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
         let (server, request) = (server.clone(), request.clone());
         Self { usage, server, request, ..Self::default() }
     }
 
-    /// The server of a laboratory: it answers `request` at `url`, with a certificate that `trust` accepts. The clients
-    /// have many addresses from `sources` on, where that is not loopback.
+    /// Creates the destination of a laboratory's server: it answers `request` at `url`, with a certificate that `trust`
+    /// accepts. The clients have many addresses from `sources` on, where that is not loopback.
     pub(crate) fn laboratory(
         url: String,
         request: RequestFlags,
@@ -44,7 +44,7 @@ impl Destination {
         Self { usage, server, request, trust, sources, ..Self::default() }
     }
 
-    /// The laboratory's server on another machine; `clients` names the hosts that make the load.
+    /// Returns the laboratory's server on another machine; `clients` names the hosts that make the load.
     pub(crate) fn far(self, clients: LoadHostFlags) -> Self {
         let server = ServerFlags { hosts: clients, ..self.server };
         Self { server, is_far: true, ..self }

@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// `a.Greeter`, with one method that takes one message, and three that stream.
+    /// Returns `a.Greeter`, with one method that takes one message, and three that stream.
     fn set() -> Vec<u8> {
         let message = DescriptorProto {
             name: Some("Hello".to_owned()),

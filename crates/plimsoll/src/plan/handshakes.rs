@@ -53,14 +53,14 @@ pub(super) fn sources_for(max: Option<Rate>, inputs: &Inputs) -> u32 {
     count.clamp(1, SOURCES_MAX) as u32
 }
 
-/// Connections per second from one source address to one server address. Where more ports rest, the
-/// engine resets connections instead of closing them, which users do not do.
+/// Returns the number of connections per second from one source address to one server address. Where more ports rest,
+/// the engine resets connections instead of closing them, which users do not do.
 pub(super) fn rate_per_pair(inputs: &Inputs) -> f64 {
     let resting = inputs.source_ports as f64 * TIME_WAIT_SHARE;
     resting.clamp(1.0, f64::from(PORTS_RESTING_MAX)) / f64::from(TIME_WAIT_S)
 }
 
-/// The number of source addresses of a load, and the connections per second that their ports allow.
+/// Returns the number of source addresses of a load, and the connections per second that their ports allow.
 pub(super) fn allowed_by_ports(plan: &LoadPlan, inputs: &Inputs) -> (usize, f64) {
     let servers: usize = plan.destinations.iter().map(|one| one.addresses.len()).sum();
     let sources = plan.sources.len().max(1);

@@ -10,7 +10,7 @@ use crate::exit::{Result, Stop};
 use crate::flags::{GoalFlags, RoleFlag};
 use crate::preflight::{CLIENT_BYTES, SERVER_BYTES, host_limits};
 
-/// Every limit of this host against what the goal needs of it.
+/// Compares every limit of this host with the need of the goal.
 pub(crate) fn needs(flags: &GoalFlags) -> Result<Needs> {
     Ok(Needs::of(&shape(flags), &limits(flags.pid)?))
 }

@@ -81,7 +81,7 @@ fn flag(flags: &LoadHostFlags) -> Option<&'static str> {
     }
 }
 
-/// Agents that connect by themselves.
+/// Returns agents that connect by themselves.
 fn joined(
     flags: &LoadHostFlags,
     agents: u32,
@@ -101,7 +101,7 @@ fn joined(
     })
 }
 
-/// The hosts of a laboratory: the server's first, then those of the backends.
+/// Returns the hosts of a laboratory: the server's first, then those of the backends.
 pub(super) fn of_laboratory(flags: &LabHostFlags, sut: &str) -> Result<LoadHosts> {
     let of = |flag: &str, list: &str| {
         of_list(list, None)

@@ -20,7 +20,7 @@ pub(crate) struct TurnsJob {
 }
 
 impl TurnsJob {
-    /// The settings that shape the measurement, of which `rounds` were planned.
+    /// Returns the settings that shape the measurement, of which `rounds` were planned.
     pub(crate) fn settings(&self, rounds: u32, duet: bool) -> Settings {
         let budget_s = self.budget.map(Nanos::as_secs_f64);
         let turns = TurnsSettings { rounds, budget_s, seed: self.seed, duet };

@@ -89,7 +89,7 @@ impl Inputs {
         )))
     }
 
-    /// The bytes of a file or of standard input.
+    /// Returns the bytes of a file or of standard input.
     pub(crate) fn read(&mut self, flag: &str, from: &InputFile) -> Result<Vec<u8>> {
         match from {
             InputFile::File(path) => read_file(flag, path),
@@ -99,7 +99,7 @@ impl Inputs {
         }
     }
 
-    /// Standard input, which only one flag can read.
+    /// Returns standard input, which only one flag can read.
     pub(super) fn stdin_for(&mut self, flag: &str) -> Result<&mut dyn Read> {
         match self.stdin_reader.replace(flag.to_owned()) {
             Some(first) => Err(both_stdin(&first, flag)),
@@ -107,7 +107,7 @@ impl Inputs {
         }
     }
 
-    /// The addresses of `host` that a load goes to.
+    /// Returns the addresses of `host` that a load goes to.
     ///
     /// A name such as `localhost` often has an IPv6 and an IPv4 address while the server listens
     /// on one of them. A part of all connections would then be refused, so where a name has several
@@ -169,7 +169,7 @@ fn no_address(host: &str) -> Stop {
     Stop::CannotRun(format!("{host:?} has no address; check the name"))
 }
 
-/// The text of a PEM file.
+/// Returns the text of a PEM file.
 pub(crate) fn read_pem(flag: &str, path: &Path, label: &str) -> Result<String> {
     let bytes = read_file(flag, path)?;
     // Checks only for the label of a PEM file; the TLS library parses the content.
@@ -179,12 +179,12 @@ pub(crate) fn read_pem(flag: &str, path: &Path, label: &str) -> Result<String> {
     }
 }
 
-/// The error of two flags that both read standard input.
+/// Returns the error of two flags that both read standard input.
 pub(crate) fn both_stdin(first: &str, second: &str) -> Stop {
     usage!("{first} - and {second} - both read standard input"; "give one of them a file")
 }
 
-/// The bytes of a file that is not larger than inputs may be.
+/// Returns the bytes of a file that is not larger than inputs may be.
 pub(crate) fn read_bounded(path: &Path) -> IoResult<Vec<u8>> {
     bounded(input_file::open(path, FIFO_WAIT)?)
 }

@@ -101,7 +101,7 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs) -> Result<Hosts> {
     Ok(Hosts { plan, far })
 }
 
-/// The machines that the flags name for server and backends.
+/// Returns the machines that the flags name for server and backends.
 fn far(flags: &HostFlags, inputs: &Inputs) -> Result<Option<RemoteLab>> {
     let machines = &flags.machines;
     let Some(sut) = &machines.sut_host else { return Ok(None) };

@@ -31,13 +31,13 @@ impl List {
         Ok(list)
     }
 
-    /// The lines that are neither blank nor comments.
+    /// Returns the lines that are neither blank nor comments.
     pub(super) fn entries(&self) -> impl Iterator<Item = Line<'_>> {
         // It was read before.
         lines(&self.text).into_iter().flatten().filter(|line| !line.is_blank())
     }
 
-    /// The error of the list as a whole.
+    /// Returns the error of the list as a whole.
     pub(super) fn refused(
         &self,
         what: impl std::fmt::Display,
@@ -46,7 +46,7 @@ impl List {
         Stop::usage(format_args!("{} {what}", self.name), fix)
     }
 
-    /// The error of an entry.
+    /// Returns the error of an entry.
     pub(super) fn wrong(
         &self,
         line: usize,

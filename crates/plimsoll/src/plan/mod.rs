@@ -108,7 +108,7 @@ impl Job {
         }
     }
 
-    /// The value of --repeat, where it is given.
+    /// Returns the value of --repeat, where it is given.
     pub(crate) fn repeat(&self) -> Option<u32> {
         self.search().and_then(|search| search.repeat)
     }
@@ -154,7 +154,7 @@ pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs) -> Result<Job> {
     }
 }
 
-/// A search for a rate that tests its cause in the way `by`, if `flags` ask for that.
+/// Returns a search for a rate that tests its cause in the way `by`, if `flags` ask for that.
 fn tested(job: RateJob, flags: ConfirmFlags, by: CauseTest) -> Job {
     Job::Rate(RateJob { cause_test: flags.confirm_cause.then_some(by), ..job })
 }

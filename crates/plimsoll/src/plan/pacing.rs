@@ -39,7 +39,7 @@ pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, Vec<RateStep>)> {
     Ok((open(profile, flags.arrivals), vec![RateStep { per_s: rate.get(), within_s: 0.0 }]))
 }
 
-/// The model's value of the flag.
+/// Returns the model's value of the flag.
 pub(super) fn arrivals(flag: ArrivalsFlag) -> Arrivals {
     match flag {
         ArrivalsFlag::Poisson => Arrivals::Poisson,
@@ -78,7 +78,7 @@ fn staged(flags: &PaceFlags) -> Result<(Pacing, Vec<RateStep>)> {
     Ok((open(profile, flags.arrivals), steps))
 }
 
-/// The rate in the format of `--rate`, with four decimals.
+/// Returns the rate in the format of `--rate`, with four decimals.
 fn spelled(rate: Rate) -> String {
     let text = format!("{:.4}", rate.get());
     format!("{}/s", text.trim_end_matches('0').trim_end_matches('.'))

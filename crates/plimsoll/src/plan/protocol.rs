@@ -94,7 +94,7 @@ fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<()> {
     Ok(())
 }
 
-/// A flag that was given and that belongs to another protocol.
+/// Returns a flag that was given and that belongs to another protocol.
 fn foreign_flag(protocol: Protocol, flags: &RequestFlags) -> Option<&'static str> {
     let has_header = !flags.header.headers.is_empty() && !protocol.has_headers();
     let has_body = protocol == Protocol::Script;
@@ -111,7 +111,7 @@ fn foreign_flag(protocol: Protocol, flags: &RequestFlags) -> Option<&'static str
     other.or(mqtt).or(script).or(websocket)
 }
 
-/// A flag that the URL's protocol does not have.
+/// Returns the error for a flag that the URL's protocol does not have.
 fn not_spoken(flag: &str, protocol: Protocol) -> Stop {
     let (name, flags) = match protocol {
         Protocol::Http1 | Protocol::Http2 => ("HTTP", "--method, --header, --body, --data"),

@@ -73,7 +73,7 @@ pub(super) fn build(flags: &PublishFlags, inputs: &Inputs) -> Result<PublishJob>
     })
 }
 
-/// The one address that `flag` names.
+/// Returns the one address that `flag` names.
 pub(super) fn listen_address(at: &ListenAt, flag: &str, inputs: &Inputs) -> Result<SocketAddr> {
     refuse_if!(at.first != at.last; "{flag} takes one port"; "drop the range");
     Ok(SocketAddr::new(inputs.address_of(&at.host)?, at.first))

@@ -58,7 +58,7 @@ pub(crate) struct Rfc9411Job {
 }
 
 impl Rfc9411Job {
-    /// The arrivals of sessions.
+    /// Returns the arrivals of sessions.
     pub(crate) fn arrivals(&self) -> Arrivals {
         arrivals(self.flags.arrivals.arrivals)
     }
@@ -194,7 +194,7 @@ fn has_template(to: &Destination) -> bool {
     in_header || to.server.url.as_ref().is_some_and(|url| url.contains(SIZE))
 }
 
-/// The requests of one object; `of` objects are measured in all.
+/// Returns the requests of one object; `of` objects are measured in all.
 fn requests(
     case: Case,
     object: Object,
@@ -225,7 +225,7 @@ fn requests(
     Ok(ObjectPlan { object, targets: all })
 }
 
-/// The load of an iteration; `first` are the requests of the first object.
+/// Returns the load of an iteration; `first` are the requests of the first object.
 fn load(
     flags: &Rfc9411Flags,
     first: &[Target],

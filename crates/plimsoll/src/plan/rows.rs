@@ -40,7 +40,7 @@ pub(crate) struct RowJob {
     pub(crate) note: String,
 }
 
-/// The rows of a load of `targets` requests; `None` where none are asked for.
+/// Returns the rows of a load of `targets` requests; `None` where none are asked for.
 pub(super) fn plan(flags: &RowFlags, pacing: &Pacing, targets: usize) -> Result<Option<RowJob>> {
     let Some(place) = &flags.rows else { return Ok(None) };
     let (per_s, ops) = expected(pacing);
@@ -79,7 +79,7 @@ fn sampled(per_s: f64, ops: Option<u64>) -> u64 {
     by_rate.max(by_count).max(1)
 }
 
-/// The next number from `every` on that has no factor in common with the number of requests: they are sent in
+/// Returns the next number from `every` on that has no factor in common with the number of requests: they are sent in
 /// turn, and each of them is to have its share of the rows.
 fn apart(every: u64, targets: u64) -> u64 {
     const fn common(a: u64, b: u64) -> u64 {
@@ -88,7 +88,7 @@ fn apart(every: u64, targets: u64) -> u64 {
     (every..).find(|every| *every == 1 || common(*every, targets.max(1)) == 1).unwrap_or(every)
 }
 
-/// The file with the sampling in its name, `rows.1-in-7.csv`, and what comes before that.
+/// Returns the file with the sampling in its name, `rows.1-in-7.csv`, and what comes before that.
 fn named(place: &OutputFile, every: u32) -> (OutputFile, Option<String>) {
     let OutputFile::File(path) = place else { return (place.clone(), None) };
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());

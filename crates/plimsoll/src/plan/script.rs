@@ -13,8 +13,8 @@ use crate::exit::{Result, Stop};
 use crate::flags::script::ScriptFlags;
 use crate::flags::values::InputFile;
 
-/// The script that the flags name, checked, and the large file that it sends; no script where they name none and
-/// nothing needs to be said.
+/// Returns the script that the flags name, checked, and the large file that it sends; no script where they name none
+/// and nothing needs to be said.
 pub(super) fn script(
     flags: &ScriptFlags,
     only_connects: bool,
@@ -50,8 +50,8 @@ pub(super) fn script(
         .map_err(|error| Stop::Usage(format!("--script {from}, {error}")))
 }
 
-/// The file that a script names, which may be somebody else's: it lies in the script's folder or below, also where
-/// links lead.
+/// Returns the file that a script names, which may be somebody else's: it lies in the script's folder or below, also
+/// where links lead.
 fn file_below(folder: &Path, name: &str) -> IoResult<PathBuf> {
     let folder = Path::new(".").join(folder).canonicalize()?;
     let path = folder.join(name).canonicalize()?;

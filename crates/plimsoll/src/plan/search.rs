@@ -71,7 +71,7 @@ impl SearchJob {
         self.budget.unwrap_or_else(|| self.mode.limits().budget)
     }
 
-    /// The first load.
+    /// Returns the first load.
     pub(crate) fn lowest(&self) -> Rate {
         self.min.or_else(|| Rate::per_second(LOWEST_PER_S)).unwrap_or_default()
     }
@@ -166,7 +166,7 @@ pub(super) fn handshakes(
     Ok(job)
 }
 
-/// The parts of a search's load.
+/// Returns the parts of a search's load.
 pub(super) fn parts<'a>(
     search: &SearchJob,
     flags: &'a SearchLoadFlags,
@@ -195,13 +195,13 @@ pub(super) fn parts<'a>(
     }
 }
 
-/// The pacing of a job until a trial sets its own.
+/// Returns the pacing of a job until a trial sets its own.
 pub(super) fn placeholder(arrivals: Arrivals) -> Pacing {
     let rate = Rate::per_second(1.0).unwrap_or_default();
     Pacing::Open { profile: Profile::constant(rate, Nanos::from_secs(1)), arrivals }
 }
 
-/// The goals and settings of a search on any axis, without its range.
+/// Returns the goals and settings of a search on any axis, without its range.
 pub(super) fn search(
     axis: Axis,
     flags: &SearchFlags,
@@ -305,12 +305,12 @@ fn time_for_goals(job: &SearchJob) -> Result<Option<String>> {
     )))
 }
 
-/// A duration as `--budget` takes it, in whole minutes, rounded up.
+/// Returns a duration as `--budget` takes it, in whole minutes, rounded up.
 fn budget_flag(span: Nanos) -> String {
     format!("{}m", (span.as_secs_f64() / 60.0).ceil())
 }
 
-/// The mode with the longest trials of those whose budget is at most `budget`.
+/// Returns the mode with the longest trials of those whose budget is at most `budget`.
 fn mode_within(budget: Nanos) -> Mode {
     let fits = |mode: &&Mode| mode.limits().budget <= budget;
     Mode::ALL.iter().rev().find(fits).copied().unwrap_or(Mode::Quick)
@@ -351,7 +351,7 @@ fn several(axis: Axis, slo: &Slo, further: &[Slo]) -> Result<()> {
     Ok(())
 }
 
-/// The SLO. `--deadline` is short for a latency goal: as a second limit it could make trials BAD that
+/// Returns the SLO. `--deadline` is short for a latency goal: as a second limit it could make trials BAD that
 /// meet every goal.
 fn objective(flags: &SearchFlags) -> Result<Slo> {
     match (flags.slo.first(), flags.deadline) {

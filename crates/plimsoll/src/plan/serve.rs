@@ -106,7 +106,7 @@ fn listen(
     Ok(())
 }
 
-/// The address that `--statsd` names.
+/// Returns the address that `--statsd` names.
 pub(super) fn statsd(text: &str, inputs: &Inputs) -> Result<SocketAddr> {
     let refuse =
         || usage!("--statsd {text:?} is not HOST:PORT"; "write it like --statsd 127.0.0.1:8125");

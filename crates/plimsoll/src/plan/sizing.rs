@@ -145,7 +145,7 @@ pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs) -> Result<SizingJob> {
     Ok(SizingJob { values, unit, turns, publish })
 }
 
-/// `KEY=V1,V2`.
+/// Parses `KEY=V1,V2`.
 fn axis(text: &str) -> Result<(&str, Vec<&str>)> {
     let refuse = || usage!("--vary {text:?} is not KEY=V1,V2"; "the keys are {}", keys());
     let (key, values) = text.split_once('=').ok_or_else(refuse)?;
@@ -156,7 +156,7 @@ fn axis(text: &str) -> Result<(&str, Vec<&str>)> {
     Ok((key, values))
 }
 
-/// Every combination, the last key changing fastest.
+/// Returns every combination, the last key changing fastest.
 fn combinations<'a>(axes: &[(&'a str, Vec<&'a str>)]) -> Vec<Vec<(&'a str, &'a str)>> {
     let mut all = vec![Vec::new()];
     for (key, values) in axes {
@@ -199,7 +199,7 @@ fn value(settings: &[(&str, &str)], all: &[String]) -> Result<SizedValue> {
     })
 }
 
-/// The unit of what an experiment gives; others are not what can be measured in turns of seconds.
+/// Returns the unit of what an experiment gives; others are not what can be measured in turns of seconds.
 fn unit(experiment: &LabExperiment) -> Result<&'static str> {
     match experiment {
         LabExperiment::Rate(_) => Ok("requests/s"),

@@ -11,7 +11,7 @@ const NODES: &str = "SLURM_JOB_NODELIST";
 /// CPUs that the job has on each node: `72(x2),36`.
 const CPUS: &str = "SLURM_JOB_CPUS_PER_NODE";
 
-/// The nodes of the allocation, each with `threads`, or one for every CPU that the job has there.
+/// Returns the nodes of the allocation, each with `threads`, or one for every CPU that the job has there.
 pub(super) fn hosts(threads: Option<u32>, inputs: &Inputs) -> Result<(Vec<LoadHost>, Launcher)> {
     let set = |name: &str| {
         (inputs.variable)(name).filter(|value| !value.is_empty()).ok_or_else(|| {
@@ -41,7 +41,7 @@ pub(super) fn hosts(threads: Option<u32>, inputs: &Inputs) -> Result<(Vec<LoadHo
     Ok((names.into_iter().enumerate().map(host).collect(), Launcher::Slurm(job)))
 }
 
-/// The numbers of `72(x2),36`; `None` for anything else.
+/// Returns the numbers of `72(x2),36`; `None` for anything else.
 fn cpus_of_nodes(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for item in text.split(',') {

@@ -12,7 +12,7 @@ use crate::flags::values::Cidr;
 /// Most source addresses of a load. With 28,000 ports each, more than any host has memory for.
 const SOURCES_MAX: usize = 65_536;
 
-/// The addresses of all ranges, in order and without repetition. Each range gets an equal part of
+/// Returns the addresses of all ranges, in order and without repetition. Each range gets an equal part of
 /// the bound, so that a wide one does not exclude the others.
 pub(super) fn addresses(ranges: &[Cidr]) -> Vec<IpAddr> {
     let limit = (SOURCES_MAX / ranges.len().max(1)).max(1);

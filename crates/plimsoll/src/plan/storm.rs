@@ -47,13 +47,13 @@ pub(crate) struct StormJob {
 }
 
 impl StormJob {
-    /// Time of the storms that search for the largest one.
+    /// Returns the time of the storms that search for the largest one.
     pub(crate) fn search_budget(&self) -> Nanos {
         let of_mode = StormLimits::of(self.search.mode).budget;
         self.search.budget.unwrap_or(of_mode)
     }
 
-    /// Time of all storms.
+    /// Returns the time of all storms.
     pub(crate) fn budget(&self) -> Nanos {
         let searches = 1 + u64::from(self.try_jitter) + self.remedies.len() as u64;
         Nanos(self.search_budget().0 * searches)
@@ -105,7 +105,7 @@ pub(super) fn plan(
     Ok(StormJob { load, search, hold, clients, lowest, highest, recover, try_jitter, remedies })
 }
 
-/// The changes that may make larger storms safe. Only a laboratory's server is changed.
+/// Returns the changes that may make larger storms safe. Only a laboratory's server is changed.
 fn remedies(plan: &LoadPlan, to: &Destination) -> Vec<Intervention> {
     let of_server = [Intervention::SessionRate, Intervention::AcceptQueue];
     let resumes = plan.tls.resume_ratio >= 1.0;

@@ -28,7 +28,7 @@ pub(super) struct TargetServers {
     pub(super) refused: Vec<ResolvedName>,
 }
 
-/// Every request of the load, in turn.
+/// Returns every request of the load, in turn.
 pub(super) fn targets(to: &Destination, inputs: &mut Inputs) -> Result<Vec<Target>> {
     let Destination { usage, server, request: flags, .. } = to;
     if server.targets == Some(InputFile::Stdin) && flags.body == Some(InputFile::Stdin) {
@@ -94,7 +94,7 @@ fn single(
     })
 }
 
-/// The body that flags give to every request; `None` when none of them was used.
+/// Returns the body that flags give to every request; `None` when none of them was used.
 fn body(flags: &RequestFlags, bodies: &mut Bodies, inputs: &mut Inputs) -> Result<Option<Body>> {
     match (&flags.body, &flags.data) {
         // It is translated as a whole.
@@ -107,7 +107,7 @@ fn body(flags: &RequestFlags, bodies: &mut Bodies, inputs: &mut Inputs) -> Resul
     }
 }
 
-/// The text of `--data`. Other programs read a file where it begins with @.
+/// Returns the text of `--data`. Other programs read a file where it begins with @.
 fn data(text: &str) -> Result<Body> {
     match text.strip_prefix('@') {
         Some(file) if !file.is_empty() => refuse!(
@@ -118,7 +118,7 @@ fn data(text: &str) -> Result<Body> {
     }
 }
 
-/// The targets of a file or of standard input; flags give a body to those that have none.
+/// Returns the targets of a file or of standard input; flags give a body to those that have none.
 fn listed(
     from: &InputFile,
     format: Option<TargetFormat>,

@@ -35,7 +35,7 @@ use crate::flags::{Command, parse_words};
 
 const URL: &str = "http://127.0.0.1:9/";
 
-/// A host with 4 CPUs on which one name has two addresses and every other name none.
+/// Returns a host with 4 CPUs on which one name has two addresses and every other name none.
 pub(crate) fn inputs(stdin: &'static [u8]) -> Inputs {
     Inputs {
         stdin: Box::new(stdin),
@@ -94,7 +94,7 @@ fn build(words: &[&str], stdin: &'static [u8]) -> Result<Asked> {
     }
 }
 
-/// The load that `flags` ask for.
+/// Returns the load that `flags` ask for.
 pub(crate) fn load_job(flags: &[&str]) -> LoadJob {
     match build(&[&["load"], flags].concat(), b"") {
         Ok(Asked::Load(job)) => job,

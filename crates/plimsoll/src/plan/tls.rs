@@ -46,7 +46,7 @@ pub(super) fn options(
     })
 }
 
-/// The pair that `--cert` and `--key` name.
+/// Returns the pair that `--cert` and `--key` name.
 pub(super) fn identity(cert: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<Option<Identity>> {
     match (cert, key) {
         (None, None) => Ok(None),

@@ -25,7 +25,7 @@ impl Watched {
         Ways { processes: !self.pids.is_empty(), ..Ways::default() }
     }
 
-    /// The server with it.
+    /// Returns the named server.
     pub(crate) fn server(self) -> Result<NamedServer, LabError> {
         NamedServer::new(self.pids, self.backends, self.counts)
     }

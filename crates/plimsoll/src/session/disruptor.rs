@@ -215,7 +215,7 @@ impl Disruptor {
     }
 }
 
-/// An event whose instant the load did not reach.
+/// Returns an event whose instant the load did not reach.
 fn not_reached(one: &Disruption) -> DisruptionSummary {
     DisruptionSummary {
         what: one.kind.to_string(),

@@ -57,10 +57,10 @@ const REST_STEP: Duration = Duration::from_millis(50);
 
 /// A procedure that a session drives.
 pub(crate) trait Experiment {
-    /// The load that it is made of.
+    /// Returns the load of the experiment.
     fn load(&mut self) -> &mut LoadJob;
 
-    /// The kind of the run.
+    /// Returns the kind of the run.
     fn kind(&self) -> RunKind;
 
     /// Returns the settings of the search, as archives describe it.
@@ -68,7 +68,7 @@ pub(crate) trait Experiment {
         None
     }
 
-    /// The most time that it takes, where there is a limit.
+    /// Returns the time budget, if there is one.
     fn budget(&self) -> Option<Budget> {
         None
     }
@@ -78,17 +78,18 @@ pub(crate) trait Experiment {
         self.search_head().is_some()
     }
 
-    /// The command line as archives have it.
+    /// Returns the command line as archives have it.
     fn command_line(&self) -> Vec<String> {
         archived::own_line(&[])
     }
 
-    /// The settings that shape the measurement.
+    /// Returns the settings that shape the measurement.
     fn settings(&mut self) -> Settings {
         run::settings(self.load())
     }
 
-    /// The fewest connections that are worth a run, where other hosts have no room for all; `None`: all of them.
+    /// Returns the fewest connections that are worth a run, where other hosts have no room for all; `None`: all of
+    /// them.
     fn least_connections(&self) -> Option<u64> {
         None
     }
@@ -133,7 +134,7 @@ pub(crate) struct Timers {
 }
 
 impl ExperimentResult {
-    /// An outcome of one load.
+    /// Creates an outcome of one load.
     pub(crate) fn new(tally: Tally, window: Nanos, verdict: Verdict, reasons: Vec<Check>) -> Self {
         Self { tally, window, verdict, reasons, ..Self::default() }
     }
@@ -348,7 +349,7 @@ pub(crate) struct Measurement<'a> {
 }
 
 impl Measurement<'_> {
-    /// A stretch of the load, counted in its operations.
+    /// Returns a stretch of the load, counted in its operations.
     fn in_operations(&self, tally: Tally) -> Tally {
         match self.deliveries {
             Some(each) => tally.into_deliveries(each, self.plan.timeouts.deadline),
@@ -494,7 +495,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The limiting resources of a search that has ended.
+    /// Returns the limiting resources of a search that has ended.
     pub(crate) fn causes(
         &self,
         find: &FindSummary,
@@ -515,7 +516,7 @@ impl<'a> Session<'a> {
         self.run.borrow_mut().handle_event(event);
     }
 
-    /// From now on, a key can pause the ramps.
+    /// Allows a key to pause the ramps from now on.
     pub(crate) fn let_pause(&self) {
         self.run.borrow_mut().let_pause();
     }
@@ -525,7 +526,7 @@ impl<'a> Session<'a> {
         self.run.borrow().is_paused()
     }
 
-    /// A line for the reader.
+    /// Shows a line to the user.
     pub(crate) fn note(&self, line: String) {
         self.emit(&Event::Note(line));
     }
@@ -545,7 +546,7 @@ impl<'a> Session<'a> {
         is_raised
     }
 
-    /// Time since the run began.
+    /// Returns the time since the run began.
     pub(crate) fn elapsed(&self) -> Nanos {
         self.run.borrow().elapsed()
     }
@@ -558,7 +559,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The processes that make the load.
+    /// Returns the processes that make the load.
     pub(crate) fn agents(&self) -> Ref<'_, LoadAgents> {
         self.agents.borrow()
     }
@@ -573,7 +574,7 @@ impl<'a> Session<'a> {
         self.run.borrow().archive_dir().is_some()
     }
 
-    /// The server under test.
+    /// Returns the server under test.
     pub(crate) fn server(&self) -> Ref<'_, &'a mut dyn WatchedServer> {
         self.server.borrow()
     }

@@ -66,7 +66,7 @@ impl ObservationScope {
         Self { cpus, both_ends_here: job.both_ends_here, is_elsewhere, carriers }
     }
 
-    /// Share of the generator's CPUs that the SUT may use, too. One whose processes are not known
+    /// Returns the share of the generator's CPUs that the SUT may use, too. One whose processes are not known
     /// is taken to be free to use them all.
     fn shared_cpus(&self, sut: &[u32]) -> Option<f64> {
         if !self.both_ends_here {
@@ -201,7 +201,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// The load as the trial `request`.
+    /// Returns the load as the trial `request`.
     pub(crate) fn into_measurement(self, request: TrialRequest) -> TrialMeasurement {
         TrialMeasurement {
             request,
@@ -288,8 +288,8 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// The load that ended with `outcome`, and everything that was observed, here and on other hosts. Others know what
-    /// the SUT has counted, and what the generator does alone.
+    /// Returns the load that ended with `outcome`, and everything that was observed, here and on other hosts. Others
+    /// know what the SUT has counted, and what the generator does alone.
     pub(super) fn finish(mut self, outcome: LoadOutcome, far: &FarReadings) -> Observed {
         let sut_busiest_thread = self.looks.busiest_thread();
         let end = self.view.look();
@@ -348,7 +348,7 @@ impl<'a> Observer<'a> {
     }
 }
 
-/// The agents' memory over what they could have had: theirs, and what was left of the host's and of
+/// Returns the agents' memory over what they could have had: theirs, and what was left of the host's and of
 /// their control group's.
 fn memory_use(seen: HostUse<'_>, resident: u64) -> Option<MemoryUse> {
     let cgroup = CgroupLimits::read(Path::new(ROOT)).memory_bytes.map(|memory| memory.left);

@@ -52,7 +52,7 @@ pub(super) enum Clients<'a> {
     There(&'a LoadAgents),
 }
 
-/// CPUs of this host that the run uses: those of the processes of `server`, of its backends and of `clients`.
+/// Returns CPUs of this host that the run uses: those of the processes of `server`, of its backends and of `clients`.
 pub(super) fn cpus_of_run(server: &dyn WatchedServer, clients: &Clients<'_>) -> Vec<u32> {
     let mut pids = server.pids();
     pids.extend(server.backend_pids());
@@ -127,7 +127,7 @@ pub(super) fn record(
 }
 
 impl Recorders {
-    /// The oldest reading that was not taken yet, and its host; never waits.
+    /// Returns the oldest reading that was not taken yet, and its host; never waits.
     pub(super) fn next(&self) -> Option<(String, Reading)> {
         self.readings.try_recv().ok()
     }
@@ -226,7 +226,7 @@ impl Drop for Recorder {
     }
 }
 
-/// The server's processes first: the network namespace is that of the first one.
+/// Returns the scope of readings. The server's processes come first: the first one selects the network namespace.
 pub(crate) fn scope(
     processes: impl IntoIterator<Item = (u32, Role)>,
     statistics: Option<CounterSource>,

@@ -26,7 +26,7 @@ impl Warnings {
         }
     }
 
-    /// The warnings that an event gives rise to.
+    /// Returns the warnings that an event gives rise to.
     pub(super) fn handle_event(&mut self, event: &Event) -> Vec<Event> {
         self.is_draining |= matches!(event, Event::Draining { .. });
         // What is not sent after that has a reason.

@@ -30,7 +30,7 @@ fn shown<'a>(browser: &'a Browser, replaced: &str, by: &str) -> Shown<'a> {
 
 type Check = fn(&Page<'_>) -> Vec<String>;
 
-/// The load of each trial of the sound page, by which its marks stand where they do.
+/// Returns the load of each trial of the sound page, by which its marks stand where they do.
 fn positions(page: &Page<'_>) -> Vec<String> {
     checks::positions(page, "tipping", &|number| {
         f64::from(u32::try_from(number).expect("1 or 2")) * 1_000.0 + 400.0
@@ -172,7 +172,7 @@ fn what_is_wrong_on_paper_is_found() {
     assert!(dark.len() == 1 && dark[0].starts_with("sheet 1 is dark"), "{dark:?}");
 }
 
-/// The hexadecimal SHA-512 of a file.
+/// Returns the hexadecimal SHA-512 of a file.
 fn sha512(path: &Path) -> String {
     let output = Command::new(program::installed("sha512sum")).arg(path).output();
     let output = output.expect("an installed program can be run").stdout;

@@ -39,7 +39,7 @@ fn assert_no_gap(page: &Page<'_>) {
     assert!(has_all && seconds.first() <= Some(&1.0), "{seconds:?}");
 }
 
-/// The status of the answer to a request with these headers.
+/// Returns the status of the answer to a request with these headers.
 fn status(address: SocketAddr, headers: &[&str]) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let headers = headers.iter().map(|header| format!("{header}\r\n")).collect::<String>();

@@ -35,7 +35,7 @@ const headers = __ENV.SLEEP ? { 'sleep-fixed': __ENV.SLEEP } : {};
 export default function () { http.get(__ENV.URL, { headers, timeout: '1h' }); }
 ";
 
-/// The arguments of a command line.
+/// Returns the arguments of a command line.
 pub(crate) fn arguments(words: &str) -> Result<Vec<String>> {
     shlex::split(words).with_context(|| format!("unbalanced quotes: {words}"))
 }
@@ -102,7 +102,7 @@ pub(crate) fn saturate(tool: Tool, url: &str, extent: Extent, load: Load) -> Opt
     })
 }
 
-/// One request on each of `connections`, which the server leaves unanswered for `seconds`.
+/// Returns one request on each of `connections`, which the server leaves unanswered for `seconds`.
 pub(crate) fn await_answers(tool: Tool, url: &str, connections: u32, seconds: u32) -> String {
     let (c, s) = (connections, seconds);
     let sleep_ms = u64::from(if tool == Tool::Ab { AB_SLEEP_S } else { s }) * 1_000;

@@ -174,7 +174,7 @@ fn follow(process: &mut Guarded, program: &Path) -> Result<f64> {
     percent(&readings).context("it ended too soon to say what its coordinator costs")
 }
 
-/// The process that was typed: the first that runs `program`.
+/// Returns the process that was typed: the first that runs `program`.
 fn coordinator_of(pid: u32, program: &Path) -> Option<u32> {
     let exe = |pid: &u32| -> Option<PathBuf> { fs::read_link(format!("/proc/{pid}/exe")).ok() };
     tree(pid).into_iter().find(|pid| exe(pid).as_deref() == Some(program))

@@ -65,7 +65,7 @@ impl Way {
         }
     }
 
-    /// The command line.
+    /// Returns the command line.
     fn words(self, url: &str, connections: u32) -> String {
         match self {
             Self::Hold(spoken) => {
@@ -84,7 +84,7 @@ impl Way {
         }
     }
 
-    /// The command as a reader would type it.
+    /// Returns the command as a reader would type it.
     pub(super) fn shown(self, url: &str, connections: u32) -> String {
         client::shown(self.tool(), &self.words(url, connections))
     }
@@ -148,7 +148,7 @@ impl Holder {
         Ok(())
     }
 
-    /// The memory of `pid`, beside the connections that are held.
+    /// Returns the memory of `pid`, beside the connections that are held.
     pub(super) fn weigh(&self, pid: u32) -> Result<Load> {
         Ok(Load { connections: self.connections, bytes: footprint::pss_bytes(pid)? })
     }

@@ -117,7 +117,7 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `streams` at once on each connection, over TLS.
+/// Returns `streams` at once on each connection, over TLS.
 pub(super) fn h2load(url: &str, streams: u32, Extent { connections, seconds }: Extent) -> Client {
     Client {
         name: Tool::H2load.name(),
@@ -214,7 +214,7 @@ fn count_ghz(report: &str) -> Option<(u64, u64)> {
     Some((ok, statuses.values().filter_map(Value::as_u64).sum::<u64>() - ok))
 }
 
-/// The counters of its script; one that never counted is not there.
+/// Returns the counters of its script; one that never counted is not there.
 fn count_k6(summary: &str) -> Option<(u64, u64)> {
     let summary: Value = serde_json::from_str(summary).ok()?;
     let counter = |name: &str| summary["metrics"][name]["count"].as_u64();

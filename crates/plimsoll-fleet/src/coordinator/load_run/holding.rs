@@ -87,7 +87,7 @@ impl LoadRun {
         }
     }
 
-    /// The first second that begins at `at` or later, and when it begins; `None` while a hold accepts no orders.
+    /// Returns the first second that begins at `at` or later, and its start; `None` while a hold accepts no orders.
     pub(in crate::coordinator) fn next_second(&self, at: Nanos) -> Option<(u32, Nanos)> {
         let epoch = self.epoch.filter(|_| self.takes_orders())?;
         let second = at.since(epoch).0.div_ceil(SECOND.0);
@@ -95,12 +95,12 @@ impl LoadRun {
         Some((number, epoch + Nanos(second * SECOND.0)))
     }
 
-    /// Agents that take part, or did.
+    /// Returns the number of agents that take part, or did.
     pub(in crate::coordinator) const fn agents(&self) -> usize {
         self.parts.len()
     }
 
-    /// Threads of all agents.
+    /// Returns the number of threads of all agents.
     pub(in crate::coordinator) fn threads(&self) -> u32 {
         self.parts.iter().map(|part| part.member.threads).sum()
     }

@@ -190,7 +190,7 @@ fn ended() -> FromAgent {
     FromAgent::Load(LoadEvent::Ended { window: Nanos(SECONDS as u64 * SECOND.0) })
 }
 
-/// One load of a world; how many hosts it lost.
+/// Runs one load of a world; returns the number of lost hosts.
 fn load(seed: u64) -> u32 {
     let rate = Rate::per_second(AGENTS as f64 * 1.7).unwrap();
     let profile = Profile::constant(rate, Nanos(SECONDS as u64 * SECOND.0));

@@ -10,7 +10,7 @@ use crate::message::AgentFault;
 
 use super::*;
 
-/// Two seconds at 10/s.
+/// Returns a plan of two seconds at 10/s.
 pub(crate) fn plan() -> LoadPlan {
     let rate = Rate::per_second(10.0).unwrap();
     let profile = Profile::constant(rate, Nanos::from_secs(2));
@@ -57,7 +57,7 @@ fn ended(ms: u64) -> FromAgent {
     FromAgent::Load(LoadEvent::Ended { window: Nanos::from_millis(ms) })
 }
 
-/// A second in which `scheduled` operations came due and `ok` of them, or of earlier ones,
+/// Returns a second in which `scheduled` operations came due and `ok` of them, or of earlier ones,
 /// were answered.
 fn second(second: u32, scheduled: u64, ok: u64) -> FromAgent {
     let mut tally = Tally { scheduled, ok, ..Tally::default() };
@@ -501,7 +501,7 @@ fn order(index: usize, id: u32, steer: Steer) -> Action {
     Action::Send(index, ToAgent::Steer { id, steer })
 }
 
-/// A host that joins after `before` threads.
+/// Returns a host that joins after `before` threads.
 fn newcomer(before: u32, threads: u32) -> Member {
     let shard = Shard { index: before, of: before + threads };
     Member { name: format!("host {before}"), shard, threads }

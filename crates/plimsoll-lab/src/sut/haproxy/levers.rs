@@ -62,8 +62,8 @@ fn server_maxconn(socket: &HaproxySocket, to: NewLimit<'_>) -> Result<Moved> {
     Ok((Lever::commands(socket, change, restore), before, after))
 }
 
-/// The limits of the process, which commands change; that of a frontend, which none changes, is lowered by
-/// one of the process below it. Without any limit, that of connections is set.
+/// Creates a lever on the lowest rate limit. Commands change only limits of the process, so the limit of a frontend is
+/// lowered by a lower limit of the process. Without any limit, the limit of connections is set.
 fn session_rate(socket: &HaproxySocket, to: NewLimit<'_>) -> Result<Moved> {
     let all = server_limits::read_rates(socket);
     let of_process =

@@ -39,7 +39,7 @@ impl Merge<'_> {
         Ok(notes)
     }
 
-    /// The instant `at` of `clock` on the monotonic clock of the merged run.
+    /// Returns the instant `at` of `clock` on the monotonic clock of the merged run.
     fn moved(&self, at: Nanos, clock: &ClockPair) -> Nanos {
         let to = &self.parts[0].clock;
         let since = i128::from(clock.unix_ns_at(at)) - i128::from(to.unix_ns);
@@ -48,7 +48,7 @@ impl Merge<'_> {
     }
 }
 
-/// The name of `host` in the merged run; `None` where another run has its readings.
+/// Returns the name of `host` in the merged run; `None` where another run has its readings.
 fn name_of(
     host: &str,
     part: &Part<'_>,

@@ -114,7 +114,7 @@ impl<'a> Merge<'a> {
         Ok(Self { parts })
     }
 
-    /// The description of the merged run.
+    /// Returns the description of the merged run.
     pub fn manifest(&self) -> Manifest {
         let mut manifest = self.parts[0].archive.manifest.clone();
         manifest.settings = self.settings();
@@ -214,7 +214,8 @@ impl<'a> Merge<'a> {
         Ok(summary)
     }
 
-    /// The longest time of sending. All were sending at the same time, so a rate over it is the sum of their rates.
+    /// Returns the longest time of sending. All were sending at the same time, so a rate over it is the sum of their
+    /// rates.
     fn window(&self) -> Nanos {
         let seconds = self.parts.iter().map(|part| part.summary.seconds);
         Nanos::from_secs_f64(seconds.fold(0.0, f64::max))
@@ -292,7 +293,7 @@ impl<'a> Merge<'a> {
         notes
     }
 
-    /// The verdict on the sum, and what made runs of it INVALID.
+    /// Returns the verdict on the sum, and what made runs of it INVALID.
     fn judge(&self, sum: Judgement) -> Judgement {
         let mut checks = sum.reasons;
         for fault in self.parts.iter().flat_map(Part::faults) {

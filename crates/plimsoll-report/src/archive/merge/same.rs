@@ -12,7 +12,7 @@ const OWN: [&str; 8] =
 /// Fields of the pace that each machine may have of its own.
 const OWN_PACE: [&str; 4] = ["from", "to", "ops_total", "connections"];
 
-/// One line about the first thing in which the runs differ and which forbids to merge them.
+/// Returns one line about the first thing in which the runs differ and which forbids to merge them.
 pub(super) fn first_difference(first: &Archive, other: &Archive) -> Option<String> {
     let (a, b) = (&first.manifest, &other.manifest);
     let clocks = |archive: &Archive| {
@@ -37,7 +37,7 @@ pub(super) fn first_difference(first: &Archive, other: &Archive) -> Option<Strin
     found.map(|what| names(&format!("differ: {what}")))
 }
 
-/// The plan without what each machine may have of its own.
+/// Returns the plan without what each machine may have of its own.
 fn shared(plan: &Value) -> Value {
     let mut plan = plan.clone();
     let Some(map) = plan.as_object_mut() else { return plan };
@@ -63,7 +63,7 @@ fn without_shares(pace: &mut Value) {
     }
 }
 
-/// `name` and both values, of the first in which `a` and `b` differ.
+/// Returns `name` and both values, of the first in which `a` and `b` differ.
 fn difference(name: &str, a: &Value, b: &Value) -> Option<String> {
     match (a, b) {
         _ if a == b => None,

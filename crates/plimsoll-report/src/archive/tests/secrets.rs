@@ -21,7 +21,7 @@ use crate::exports::{
 use crate::view::{Head, View, ViewBuilder};
 use crate::{json, page, schema};
 
-/// A plan with everything that a plan can have, all on one target.
+/// Returns a plan with everything that a plan can have, all on one target.
 fn whole_plan() -> LoadPlan {
     let publish = Publish { topic: "a topic".to_owned(), ..Publish::default() };
     let step = |action| Step { line: 1, action };
@@ -92,7 +92,8 @@ fn in_form_of(place: &str, secret: &str) -> Option<Value> {
     }
 }
 
-/// `plan` with the secret in all of its texts, and in how many. What is no free text, such as an address, stays.
+/// Returns `plan` with the secret in all of its texts, and in how many. What is no free text, such as an address,
+/// stays.
 fn filled(plan: &LoadPlan, secret: &str) -> (LoadPlan, usize) {
     let mut value = plan.write(serde_json::value::Serializer).unwrap();
     let (mut places, mut count) = (Vec::new(), 0);
@@ -108,7 +109,7 @@ fn filled(plan: &LoadPlan, secret: &str) -> (LoadPlan, usize) {
     (LoadPlan::read(&value).unwrap(), count)
 }
 
-/// The form in which `bytes` contain `secret`: as text, base64 at any offset, or a list of numbers.
+/// Returns the form in which `bytes` contain `secret`: as text, base64 at any offset, or a list of numbers.
 fn contained(bytes: &[u8], secret: &str) -> Option<String> {
     let text: String =
         String::from_utf8_lossy(bytes).chars().filter(|letter| !letter.is_whitespace()).collect();

@@ -102,7 +102,7 @@ fn maximum() -> ObjectResult {
     }
 }
 
-/// A case with a maximum, one that was not isolated and one that failed step 1.
+/// Returns a case with a maximum, one that was not isolated and one that failed step 1.
 pub(crate) fn summary() -> Summary {
     let shared = ObjectResult {
         object: "64 KB".to_owned(),

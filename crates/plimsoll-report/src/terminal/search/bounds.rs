@@ -9,7 +9,7 @@ use plimsoll_model::{Nanos, Rate};
 use crate::terminal::layout::{counted, per_s, whole};
 use crate::time_text::rounded;
 
-/// A load on an axis: `12,400/s` of requests, `1,240 handshakes/s`, `731 connections`.
+/// Returns a load on an axis: `12,400/s` of requests, `1,240 handshakes/s`, `731 connections`.
 pub(crate) fn load_text(axis: Axis, value: f64) -> String {
     match axis {
         Axis::Connections | Axis::Storm => whole(&counted(value as u64, "connection")),
@@ -19,12 +19,12 @@ pub(crate) fn load_text(axis: Axis, value: f64) -> String {
     }
 }
 
-/// `90 %`, in one piece.
+/// Returns `90 %`, in one piece.
 pub(crate) fn sure(confidence: f64) -> String {
     whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
 }
 
-/// `between 32,791/s and 40,974/s (90 % confidence)`, or the loads that met the SLO and missed it.
+/// Returns `between 32,791/s and 40,974/s (90 % confidence)`, or the loads that met the SLO and missed it.
 pub(crate) fn bounds_text(axis: Axis, found: &TippingPoint) -> String {
     let load = |bound: Option<Rate>| bound.map(|bound| load_text(axis, bound.get()));
     let (lower, upper) = (load(found.lower), load(found.upper));
@@ -47,7 +47,7 @@ pub(crate) fn bounds_text(axis: Axis, found: &TippingPoint) -> String {
     }
 }
 
-/// [`bounds_text`] with the safe load, if there is one.
+/// Returns [`bounds_text`] with the safe load, if there is one.
 pub(crate) fn with_safe(axis: Axis, found: &TippingPoint) -> String {
     let bounds = bounds_text(axis, found);
     match found.safe {
@@ -56,7 +56,7 @@ pub(crate) fn with_safe(axis: Axis, found: &TippingPoint) -> String {
     }
 }
 
-/// `1 m 10 s left; 60 s more: about 6 % wide`.
+/// Returns `1 m 10 s left; 60 s more: about 6 % wide`.
 fn outlook_text(outlook: &Outlook) -> String {
     let left = format!("{} left", rounded(outlook.left));
     match outlook.width {
@@ -69,12 +69,12 @@ fn outlook_text(outlook: &Outlook) -> String {
     }
 }
 
-/// The bounds of an answer, as in [`answer_line`].
+/// Returns the bounds of an answer, as in [`answer_line`].
 pub(crate) fn bounds_line(axis: Axis, answer: &TippingPoint) -> String {
     bounds_text(axis, answer).replace('\u{a0}', " ")
 }
 
-/// One line for the answer of a search that runs, without colours and without a newline.
+/// Returns one line for the answer of a search that runs, without colours and without a newline.
 pub(crate) fn answer_line(axis: Axis, answer: &TippingPoint) -> String {
     let mut line = format!("so far: {}", with_safe(axis, answer));
     if let Some(outlook) = &answer.outlook {
@@ -83,7 +83,7 @@ pub(crate) fn answer_line(axis: Axis, answer: &TippingPoint) -> String {
     line.replace('\u{a0}', " ")
 }
 
-/// `at the median speed (62 % of the time) it carries 55,800/s to 60,100/s`, of each speed at which the
+/// Returns `at the median speed (62 % of the time) it carries 55,800/s to 60,100/s`, of each speed at which the
 /// server ran.
 pub(crate) fn regime_lines(axis: Axis, regimes: &[Regime]) -> Vec<String> {
     let line = |regime: &Regime| {

@@ -156,7 +156,7 @@ fn at_lower_bound(page: &mut Page, summary: &Summary, find: &FindSummary, trials
     sections::latency(page, &title.replace('\u{a0}', " "), &view)
 }
 
-/// One line for a level that just ended, without colours and without a newline.
+/// Returns one line for a level that just ended, without colours and without a newline.
 pub(super) fn level_line(trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let p99 = m.tally.spans.corrected.quantile(0.99).map(|at| at.as_millis_f64());

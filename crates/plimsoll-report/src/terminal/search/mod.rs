@@ -19,7 +19,7 @@ pub(crate) use bounds::{answer_line, bounds_line};
 pub(super) use rate::at_shown_load;
 pub use repeat::render_search_line;
 
-/// One line for a trial that just ended, without colours and without a newline.
+/// Returns one line for a trial that just ended, without colours and without a newline.
 pub fn render_trial_line(trial: &TrialRecord) -> String {
     if is_storm(trial) { storm::line(trial) } else { rate::trial_line(trial) }
 }
@@ -29,7 +29,7 @@ fn is_storm(trial: &TrialRecord) -> bool {
     checks.any(|check| matches!(check.id, CheckId::Recovered | CheckId::BaseLine))
 }
 
-/// One line for a level of connections, or a storm, that just ended, without colours and without a newline.
+/// Returns one line for a level of connections, or a storm, that just ended, without colours and without a newline.
 pub(crate) fn level_line(trial: &TrialRecord) -> String {
     if is_storm(trial) { storm::line(trial) } else { connections::level_line(trial) }
 }

@@ -48,7 +48,7 @@ pub(super) const fn phase_word(phase: Phase) -> &'static str {
     }
 }
 
-/// `BAD (held)`: the verdict on a trial, and why.
+/// Returns `BAD (held)`: the verdict on a trial, and why.
 pub(super) fn verdict_and_why(trial: &TrialRecord) -> String {
     let verdict = verdict_word(trial.judgement.verdict);
     match why(trial) {
@@ -57,7 +57,7 @@ pub(super) fn verdict_and_why(trial: &TrialRecord) -> String {
     }
 }
 
-/// The failed check that decided, and how many more: `held`, `p99 +1`.
+/// Returns the failed check that decided, and how many more: `held`, `p99 +1`.
 pub(super) fn why(trial: &TrialRecord) -> String {
     let mut names = trial.judgement.deciding().map(|check| match &check.id {
         CheckId::Goal(goal) => goal.metric(),
@@ -72,7 +72,7 @@ pub(super) fn why(trial: &TrialRecord) -> String {
     }
 }
 
-/// `  6 BAD     answered: 731 (limit: at least 999)`.
+/// Writes `  6 BAD     answered: 731 (limit: at least 999)`.
 pub(super) fn explanation(page: &mut Page, trial: &TrialRecord) {
     let why: Vec<_> = trial.judgement.deciding().map(findings::line).collect();
     let verdict = trial.judgement.verdict;
@@ -80,7 +80,7 @@ pub(super) fn explanation(page: &mut Page, trial: &TrialRecord) {
     page.hanging(verdict.into(), &lead, &why.join("; "))
 }
 
-/// The summary that one trial, or some of them, would have had.
+/// Returns the summary that one trial, or some of them, would have had.
 pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Verdict) -> Summary {
     let of_trials = Summary::new(
         SummaryHead {

@@ -70,7 +70,7 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     }
 }
 
-/// The path to the server.
+/// Writes the path to the server.
 fn path_entry(page: &mut Page, find: &FindSummary) {
     let Some(path) = &find.path else { return };
     let mut items = vec![format!("round trip {}", span(path.round_trip_ms / 1e3))];
@@ -131,7 +131,7 @@ fn after_search(page: &mut Page, find: &FindSummary) {
     page.entry("Recovers", &text)
 }
 
-/// Every trial; with several SLOs there is a verdict by each.
+/// Writes every trial; with several SLOs there is a verdict by each.
 fn trial_table(page: &mut Page, trials: &[TrialRecord], slos: usize) {
     if trials.is_empty() {
         return page.line("No trial was finished.");
@@ -189,7 +189,7 @@ fn trial_row(page: &mut Page, trial: &TrialRecord) {
     ))
 }
 
-/// `p99`, `unstable`, `p99 +1`.
+/// Returns `p99`, `unstable`, `p99 +1`.
 fn short_why(trial: &TrialRecord) -> String {
     match trial.judgement.verdict {
         Verdict::Invalid => "below".to_owned(),
@@ -213,8 +213,8 @@ fn explanations(page: &mut Page, trials: &[TrialRecord]) {
     );
 }
 
-/// The load whose figures are shown, with the words for where it is: that of the lower bound, else the lowest that
-/// failed.
+/// Returns the load whose figures are shown, with the words for where it is: that of the lower bound, else the lowest
+/// that failed.
 fn shown_load(
     find: &FindSummary,
     trials: &[TrialRecord],
@@ -238,7 +238,7 @@ fn shown_load(
     Some((at.filter(|at| at.trials > 0)?, verdict, place))
 }
 
-/// The figures of that load as a summary of their own, and where it is: ` at the lower bound, 33,779/s`.
+/// Returns the figures of that load as a summary of their own, and where it is: ` at the lower bound, 33,779/s`.
 pub(in crate::terminal) fn at_shown_load(
     summary: &Summary,
     trials: &[TrialRecord],
@@ -277,7 +277,7 @@ fn evidence(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[Tr
 /// one, right at the tipping point, is as it should be.
 const UNSTEADY_LOADS_MIN: usize = 2;
 
-/// A line when trials of several loads contradict each other.
+/// Returns a line when trials of several loads contradict each other.
 fn unsteady(trials: &[TrialRecord]) -> Option<String> {
     let load = |trial: &TrialRecord| trial.measurement.request.rate.get();
     let mut trials: Vec<_> = trials.iter().collect();
@@ -297,7 +297,7 @@ fn unsteady(trials: &[TrialRecord]) -> Option<String> {
     })
 }
 
-/// One line for a trial that just ended, without colours and without a newline.
+/// Returns one line for a trial that just ended, without colours and without a newline.
 pub(super) fn trial_line(trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let verdict = trial.judgement.verdict;

@@ -92,7 +92,7 @@ fn outcome(search: &RepeatedSearch) -> String {
     format!("{counted}{how}{why}")
 }
 
-/// One line for a search that just ended, without colours and without a newline.
+/// Returns one line for a search that just ended, without colours and without a newline.
 pub fn render_search_line(axis: Axis, search: &RepeatedSearch, asked: u32) -> String {
     format!(
         "search {} of {asked}: {}; {}",

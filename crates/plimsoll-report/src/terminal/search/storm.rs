@@ -62,7 +62,7 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     page.entry_items("Not tried", &not_tried.collect::<Vec<_>>())
 }
 
-/// The conduct of the clients.
+/// Writes the conduct of the clients.
 pub(crate) fn clients(page: &mut Page, storm: &StormSummary) {
     let items = [
         format!("{} held", counted(storm.held, "connection")),
@@ -74,7 +74,7 @@ pub(crate) fn clients(page: &mut Page, storm: &StormSummary) {
     page.entry_items("Clients", &items);
 }
 
-/// `a storm of 790: all back after 1.9 s; 790 attempts, none given up`.
+/// Returns `a storm of 790: all back after 1.9 s; 790 attempts, none given up`.
 pub(crate) fn sentence(trial: &StormTrial) -> String {
     let given_up = match trial.gave_up {
         0 => "none given up".to_owned(),
@@ -206,7 +206,7 @@ fn recovery(page: &mut Page, storm: &StormSummary) {
     }
 }
 
-/// One line for a storm that just ended, without colours and without a newline.
+/// Returns one line for a storm that just ended, without colours and without a newline.
 pub(super) fn line(trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let storm = &m.tally.storm;

@@ -50,7 +50,7 @@ pub(super) fn gate(
     Ok((report, stop))
 }
 
-/// The stretches of a load; other runs are compared by what they state.
+/// Returns the stretches of a load; other runs are compared by what they state.
 fn stretches((archive, summary): (&Archive, &Summary)) -> Result<Stretches, ReportError> {
     if summary.result != RunResult::Load {
         return Ok(Stretches::default());
@@ -93,7 +93,7 @@ fn notes(baseline: &Archive, run: &Archive) -> Vec<String> {
     notes
 }
 
-/// The worst that was found: what cannot be compared is no pass.
+/// Returns the worst that was found: what cannot be compared is no pass.
 fn stop(refusals: Vec<&Incomparable>, report: &GateReport) -> Option<Stop> {
     let lines = |wanted: Option<GateResult>| -> Vec<String> {
         let lines = report.lines.iter().filter(|line| line.result == wanted);

@@ -63,7 +63,7 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<()> {
     gated.map_or(Ok(()), Err)
 }
 
-/// An archive that cannot be read is the wrong one; what cannot be written is the system's refusal.
+/// Maps an error to its exit: a usage error if an archive cannot be read, otherwise an output that cannot be written.
 fn stopped(error: &ReportError) -> Stop {
     let text = error.to_string();
     if error.is_unread() { Stop::Usage(text) } else { Stop::CannotRun(text) }

@@ -88,7 +88,7 @@ enum Shown {
 }
 
 impl Shown {
-    /// A screen where standard output is the terminal that one can be drawn on, else lines.
+    /// Creates a screen where standard output is the terminal that one can be drawn on, else lines.
     fn start(job: &WatchJob, host: &str, began: Nanos, interrupts: &Interrupts) -> Self {
         let WatchFlags { interval, duration, ref json, no_ui, .. } = job.flags;
         if no_ui || *json == Some(OutputFile::Stdout) {

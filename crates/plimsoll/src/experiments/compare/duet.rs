@@ -44,7 +44,7 @@ impl Duet {
         Ok(Self { agents, halves: [first, second] })
     }
 
-    /// The CPUs of a half's clients.
+    /// Returns the CPUs of a half's clients.
     pub(super) fn clients(&self, half: usize) -> &[u32] {
         &self.halves[half].clients
     }

@@ -77,7 +77,7 @@ impl CompareExperiment {
         Self { job, connections_max, placements, duet: None, turns, rounds, load }
     }
 
-    /// Both servers, for the session.
+    /// Returns both servers, for the session.
     pub(crate) fn servers(&self) -> ComparedServers {
         self.turns.servers.clone()
     }
@@ -239,7 +239,7 @@ impl CompareExperiment {
         RoundSummary { number, first, a, b, ratio: pair.map(|pair| pair.b / pair.a) }
     }
 
-    /// The finished rounds that have a figure on both sides.
+    /// Returns the finished rounds that have a figure on both sides.
     fn pairs(&self, metric: Metric) -> Vec<Pair> {
         let expected = |piece| match metric {
             // That of the clients' host.
@@ -393,7 +393,7 @@ impl Experiment for CompareExperiment {
     }
 }
 
-/// The plan of a round: both sides see the same arrivals.
+/// Returns the plan of a round: both sides see the same arrivals.
 fn of_round(plan: &LoadPlan, round: u32) -> LoadPlan {
     let seed = plan.seed.wrapping_mul(1_000).wrapping_add(round.into());
     LoadPlan { seed, ..plan.clone() }

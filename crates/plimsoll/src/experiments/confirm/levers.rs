@@ -17,7 +17,7 @@ const NO_LIMIT: &str = "the server has no such limit";
 /// Least share of a limit that must be left: a larger change would move the capacity whatever the limit is.
 const LEFT_MIN: f64 = 0.6;
 
-/// The first intervention on the cause of `finding` that is possible here, from what the saturating load
+/// Returns the first intervention on the cause of `finding` that is possible here, from what the saturating load
 /// `seen` used; else why none is.
 pub(super) fn first_possible(
     finding: &Finding,
@@ -142,7 +142,7 @@ fn thread_quota(seen: &FinishedLoad) -> Result<PlannedChange, LabError> {
     Ok(lowered_to(lever, Intervention::ThreadCpuQuota, to, 1.0 - DOSE * part))
 }
 
-/// A limit that is lowered by the usual part, to `to`.
+/// Returns a limit that is lowered by the usual part, to `to`.
 fn lowered_to(
     lever: Lever,
     intervention: Intervention,
@@ -153,7 +153,7 @@ fn lowered_to(
     PlannedChange { change, intervention, from, to, left_ratio: None, predicted_ratio }
 }
 
-/// CPUs that these processes may use.
+/// Returns CPUs that these processes may use.
 fn cpus(pids: &[u32]) -> f64 {
     cpus_allowed(Path::new(PROC), pids).len().max(1) as f64
 }

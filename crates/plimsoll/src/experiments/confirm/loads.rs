@@ -48,7 +48,7 @@ pub(super) struct OperationCost {
 /// Measures the cost of an operation of a load; `None` if it does not succeed.
 pub(super) type Measure<'a> = &'a mut dyn FnMut(&LoadPlan) -> Result<Option<OperationCost>>;
 
-/// The first [`LOAD_CHANGES`] of `interventions` on `plan` that are possible. `lower` is the lower bound of the
+/// Returns the first [`LOAD_CHANGES`] of `interventions` on `plan` that are possible. `lower` is the lower bound of the
 /// tipping point, and `measure` says what operations take.
 pub(super) fn plan_changes(
     interventions: &[Intervention],
@@ -137,7 +137,7 @@ impl Changes<'_> {
         self.handshakes(Intervention::Resumption, full, resumed)
     }
 
-    /// The cheaper type of key, where the server has certificates of both.
+    /// Returns the cheaper type of key, where the server has certificates of both.
     fn certificate_key(&mut self) -> Result<Option<PlannedChange>> {
         let Some(full) = self.full_handshakes()? else { return Ok(None) };
         let with = |key: CertificateKey| {
@@ -163,7 +163,7 @@ impl Changes<'_> {
         }))
     }
 
-    /// All connections of `before` changed to those of `after`, where that changes what they cost.
+    /// Returns all connections of `before` changed to those of `after`, where that changes what they cost.
     fn handshakes(
         &mut self,
         intervention: Intervention,
@@ -191,7 +191,7 @@ impl Changes<'_> {
         }
     }
 
-    /// `plan` at the part [`LOW`] of the lower bound.
+    /// Returns `plan` at the part [`LOW`] of the lower bound.
     fn slow(&self, plan: &LoadPlan) -> LoadPlan {
         at(plan, LOW * self.lower)
     }
@@ -260,7 +260,7 @@ impl CpuCosts {
     }
 }
 
-/// A fifth less: each waits for its answers, so that all together carry a fifth less.
+/// Plans a fifth fewer connections: each waits for its answers, so that all together carry a fifth less.
 fn fewer_connections(plan: &LoadPlan) -> Option<PlannedChange> {
     let fewer = plan.connections * 4 / 5;
     let changed = LoadPlan { connections: fewer, ..plan.clone() };
@@ -270,7 +270,7 @@ fn fewer_connections(plan: &LoadPlan) -> Option<PlannedChange> {
         .filter(|_| fewer > 0)
 }
 
-/// Twice as many, over which the same connections are spread.
+/// Plans twice as many source addresses, over which the same connections are spread.
 fn more_addresses(plan: &LoadPlan) -> Option<PlannedChange> {
     let from = plan.sources.len().max(1);
     let sources = more_sources(plan, 2 * from as u64);
@@ -281,7 +281,7 @@ fn more_addresses(plan: &LoadPlan) -> Option<PlannedChange> {
         .filter(|_| is_possible)
 }
 
-/// A quarter more of each body, in spaces: JSON, XML and text mean the same with them.
+/// Returns the load with bodies that are a quarter longer, by spaces, which change nothing in JSON, XML and text.
 fn longer_bodies(plan: &LoadPlan) -> Option<LoadPlan> {
     let mut longer = plan.clone();
     for target in &mut longer.targets {
@@ -300,7 +300,7 @@ fn longer_bodies(plan: &LoadPlan) -> Option<LoadPlan> {
     Some(longer)
 }
 
-/// The first four fifths of each answer, of which `received_bytes` are received.
+/// Returns the first four fifths of each answer, of which `received_bytes` are received.
 fn shorter_answers(plan: &LoadPlan, received_bytes: f64) -> Option<LoadPlan> {
     let last_byte = ((0.8 * received_bytes) as u64).checked_sub(1)?;
     let mut shorter = plan.clone();

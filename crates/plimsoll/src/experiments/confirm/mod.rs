@@ -173,7 +173,7 @@ struct Test<'a, 's> {
 }
 
 impl Test<'_, '_> {
-    /// One change of the server.
+    /// Tests the cause by one change of the server.
     fn by_server(&mut self, finding: &Finding) -> Result<Confirmation> {
         let began = self.session.elapsed();
         let Some(seen) = self.usable_load(None)? else {
@@ -273,7 +273,7 @@ impl Test<'_, '_> {
         Ok(is_usable.then_some(OperationCost { cpu_s, sent_bytes, received_bytes }))
     }
 
-    /// The pairs of one change; `seen` is the load without any step.
+    /// Returns the pairs of one change; `seen` is the load without any step.
     fn pairs(
         &mut self,
         planned: PlannedChange,
@@ -331,8 +331,8 @@ impl Test<'_, '_> {
         Ok(confirmation)
     }
 
-    /// A load with the change and one without, and the CPU time of a good answer with it over that without; or why
-    /// there can be no more.
+    /// Returns a load with the change and one without, and the CPU time of a good answer with it over that without; or
+    /// why there can be no more.
     fn pair(
         &mut self,
         turn: &[usize],
@@ -374,7 +374,7 @@ impl Test<'_, '_> {
         self.session.server_end().map(|end| end.reason().to_owned())
     }
 
-    /// A load that saturates: `plan`, or the usual one.
+    /// Returns a load that saturates: `plan`, or the usual one.
     fn load(&mut self, plan: Option<&LoadPlan>) -> Result<FinishedLoad> {
         self.loads += 1;
         let plan = plan.unwrap_or(self.plan);
@@ -391,7 +391,7 @@ impl Test<'_, '_> {
     }
 }
 
-/// The CPU time per second of the threads that a quota is for; `None` for other changes.
+/// Returns the CPU time per second of the threads that a quota is for; `None` for other changes.
 fn cpu_used(intervention: Intervention, load: &FinishedLoad) -> Option<f64> {
     match intervention {
         Intervention::ServerCpuQuota => load.server_cpu().map(|used| used.ran),
@@ -401,7 +401,7 @@ fn cpu_used(intervention: Intervention, load: &FinishedLoad) -> Option<f64> {
     }
 }
 
-/// The pairs that count, whose loads all had answers.
+/// Returns the pairs that count, whose loads all had answers.
 fn counted(confirmation: &Confirmation) -> Vec<Pair> {
     let pair = |pair: &ConfirmationPair| Pair::new(pair.sham_per_s, pair.changed_per_s);
     confirmation.counted().filter_map(pair).collect()

@@ -37,7 +37,7 @@ impl Turns {
         self.blocks.push(BlockSummary { seconds, ..block });
     }
 
-    /// The figure of `arm` in a round; `None` if one of its blocks has none, or is INVALID.
+    /// Returns the figure of `arm` in a round; `None` if one of its blocks has none, or is INVALID.
     pub(in crate::experiments) fn figure(
         &self,
         round: u32,
@@ -49,8 +49,8 @@ impl Turns {
         })
     }
 
-    /// The finished rounds in which both of `arms` have a figure. Where the yardstick ran in every block of a round,
-    /// the pair has what the figure is in proportion to if it follows the speed of the server's host as a whole:
+    /// Returns the finished rounds in which both of `arms` have a figure. Where the yardstick ran in every block of a
+    /// round, the pair has what the figure is in proportion to if it follows the speed of the server's host as a whole:
     /// `expected` of the yardstick's time.
     pub(in crate::experiments) fn pairs(
         &self,
@@ -70,7 +70,7 @@ impl Turns {
     }
 }
 
-/// The load at which latencies are compared.
+/// Returns the load at which latencies are compared.
 pub(in crate::experiments) fn equal(plan: &LoadPlan, load: &BlockLoad) -> LoadPlan {
     let arrivals = match plan.pacing {
         Pacing::Open { arrivals, .. } => arrivals,
@@ -82,7 +82,7 @@ pub(in crate::experiments) fn equal(plan: &LoadPlan, load: &BlockLoad) -> LoadPl
     LoadPlan { pacing, connections: load.connections, ..plan.clone() }
 }
 
-/// The load that saturates both.
+/// Returns the load that saturates both.
 pub(in crate::experiments) fn full(plan: &LoadPlan, load: &BlockLoad) -> LoadPlan {
     saturating(plan, load.connections, Nanos::from_secs_f64(load.saturated_s))
 }
@@ -162,7 +162,7 @@ pub(in crate::experiments) fn add_own_load(
     block.client_cpu_us = per(cpu * 1e6, sent as f64);
 }
 
-/// The figure of a block.
+/// Returns the figure of a block.
 pub(in crate::experiments) const fn figure(metric: Metric, block: &BlockSummary) -> Option<f64> {
     match metric {
         Metric::Goodput => block.goodput_per_s,

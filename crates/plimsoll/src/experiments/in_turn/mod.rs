@@ -87,7 +87,7 @@ impl CpuUse {
 }
 
 impl FinishedLoad {
-    /// The load by `plan` that has ended.
+    /// Returns the load by `plan` that has ended.
     fn of(plan: &LoadPlan, observed: Observed) -> Self {
         let Observed { outcome, sut_busiest_thread, observations, seconds, server } = observed;
         let whole_s = match &plan.pacing {
@@ -183,7 +183,7 @@ impl Turns {
         }
     }
 
-    /// The load over most connections: agents are started for it.
+    /// Returns the load over most connections: agents are started for it.
     pub(super) fn largest(&mut self) -> &mut LoadJob {
         let most = self.loads.iter().map(|load| load.plan.connections).max();
         let place = self.loads.iter().position(|load| Some(load.plan.connections) == most);
@@ -292,7 +292,7 @@ impl Turns {
         Ok(())
     }
 
-    /// The outcome of an experiment of which `usable` of all rounds could be used.
+    /// Returns the outcome of an experiment of which `usable` of all rounds could be used.
     pub(super) fn outcome(
         &mut self,
         session: &Session<'_>,
@@ -326,7 +326,7 @@ fn mean_yardstick(seconds: &[TrialSecond]) -> Option<Nanos> {
     pieces().map(|piece| piece.0).sum::<u64>().checked_div(pieces().count() as u64).map(Nanos)
 }
 
-/// The mean of all but the least and the greatest.
+/// Returns the mean of all but the least and the greatest.
 fn usual(answers: &[u64]) -> f64 {
     let mut sorted = answers.to_vec();
     sorted.sort_unstable();
@@ -340,14 +340,14 @@ const fn matters_to_one(id: &CheckId) -> bool {
     matches!(id, CheckId::Accounting | CheckId::LocalErrors | CheckId::GeneratorMemory)
 }
 
-/// The load that saturates: each of `connections` sends its next request when it has its answer.
+/// Returns the load that saturates: each of `connections` sends its next request when it has its answer.
 pub(super) fn saturating(plan: &LoadPlan, connections: u64, duration: Nanos) -> LoadPlan {
     let pacing = Pacing::Closed { duration: Some(duration), ops_total: None };
     LoadPlan { pacing, connections, ..plan.clone() }
 }
 
-/// A load that can be compared, or one that invalidates its round: a busy host may send nothing for a second or two,
-/// which is not the server's fault. An error where the server answers nothing.
+/// Returns a load that can be compared, or one that invalidates its round: a busy host may send nothing for a second or
+/// two, which is not the server's fault. An error where the server answers nothing.
 fn with_answers(name: &str, mut load: FinishedLoad) -> Result<FinishedLoad, String> {
     let Tally { ok, scheduled, unsent, .. } = load.tally;
     if ok == 0 && unsent == scheduled {
@@ -358,7 +358,7 @@ fn with_answers(name: &str, mut load: FinishedLoad) -> Result<FinishedLoad, Stri
     Ok(load)
 }
 
-/// A server that answers nothing: there is nothing to compare.
+/// Returns the error for a server that answered no operation, so that nothing can be compared.
 fn no_answer(name: &str, tally: &Tally) -> String {
     let most = tally.failures.operations.iter().max_by_key(|(_, count)| *count);
     let class = most.map_or("all unsent", |(class, _)| class.name());

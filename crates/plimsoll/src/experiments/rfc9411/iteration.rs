@@ -56,7 +56,7 @@ pub(super) fn ramp(sustain: Nanos) -> Nanos {
     tenth.clamp(RAMP_MIN, RAMP_MAX)
 }
 
-/// Time without load before an iteration.
+/// Returns the time without load before an iteration.
 pub(super) fn init(sustain: Nanos) -> Nanos {
     Nanos(sustain.0 / INIT_PARTS).min(INIT_MAX)
 }

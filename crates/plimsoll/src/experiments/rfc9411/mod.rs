@@ -176,7 +176,7 @@ fn verdict(results: &[ObjectResult], target_given: bool) -> Verdict {
     tipping::worst(results.iter().map(of))
 }
 
-/// The facts of both sides that section 6.1 requires to be reported, as far as they are known here.
+/// Returns the facts of both sides that section 6.1 requires to be reported, as far as they are known here.
 fn environment(job: &Rfc9411Job, placement: &Placement) -> BTreeMap<String, String> {
     let host = archived_host();
     let plan = &job.load.plan;

@@ -177,8 +177,8 @@ impl CaseRun<'_, '_> {
         Ok(Target { load, source, generator, ramp_per_s })
     }
 
-    /// The capacity of the SUT for these sessions, and where the figure is from: the flag that states it for the object
-    /// `index`, or a closed loop.
+    /// Returns the capacity of the SUT for these sessions, and where the figure is from: the flag that states it for
+    /// the object `index`, or a closed loop.
     fn most(
         &self,
         plan: LoadPlan,

@@ -102,7 +102,7 @@ fn counted(interval: &Interval) -> StormSecond {
     }
 }
 
-/// The most connections that waited to be accepted on the server's host, and the CPU seconds per second of its
+/// Returns the most connections that waited to be accepted on the server's host, and the CPU seconds per second of its
 /// processes, in the readings that ended within a time; nothing where there are none.
 fn read(readings: &Readings, from: Nanos, to: Nanos) -> (Option<u64>, Option<f64>) {
     let pairs =

@@ -13,7 +13,7 @@ use crate::plan::Job;
 const URL: &str = "http://127.0.0.1:9/{size}";
 const TLS: &str = "https://127.0.0.1:9/{size}";
 
-/// A host with 4 CPUs on which no name has an address.
+/// Returns a host with 4 CPUs on which no name has an address.
 fn inputs() -> Inputs {
     Inputs {
         stdin: Box::new(&b"GET http://127.0.0.1:9/a\nGET https://127.0.0.2:9/b\n"[..]),

@@ -17,7 +17,7 @@ pub(crate) struct FarReadings {
 }
 
 impl FarReadings {
-    /// A load begins.
+    /// Records the start of a load.
     pub(crate) fn begin(&mut self, at: Nanos) {
         *self = Self { span: Some((at, Nanos::MAX)), hosts: BTreeMap::new() };
     }

@@ -86,7 +86,7 @@ impl HostReading {
     }
 }
 
-/// One that cannot be read is empty.
+/// Reads the networks; a network that cannot be read is empty.
 fn networks(isolated: Option<&Isolated>) -> Vec<Reading> {
     let read = || sampler::read_network(Path::new(ROOT));
     let Some(Isolated { clients, sut, backends, .. }) = isolated else { return vec![read()] };

@@ -52,12 +52,12 @@ impl View {
         Self { watched, backends, yardstick, cpus: [server, clients] }
     }
 
-    /// The processes of the server, with all behind it.
+    /// Returns the processes of the server, with all behind it.
     pub(super) fn sut(&self) -> Vec<u32> {
         [&self.watched[..], &self.backends].concat()
     }
 
-    /// `true` if the server's processes are known.
+    /// Reports whether the server's processes are known.
     pub(super) fn is_watched(&self) -> bool {
         !self.watched.is_empty()
     }
@@ -79,7 +79,7 @@ impl View {
 }
 
 impl Look {
-    /// CPU time of the server's threads since `earlier`; `None` where its processes are not known.
+    /// Returns the CPU time of the server's threads since `earlier`; `None` where its processes are not known.
     pub(super) fn sut_cpu_since(&self, earlier: &Self) -> Option<SutCpu> {
         let RunTimes { ran, waited } = self.ran?.since(&earlier.ran?);
         let system = self.threads.system_since(&earlier.threads).min(ran);
@@ -138,7 +138,7 @@ impl TrialSeconds {
         });
     }
 
-    /// The seconds of a load that sent for `window`; the last one may be cut short, to 0.2 s or more.
+    /// Returns the seconds of a load that sent for `window`; the last one may be cut short, to 0.2 s or more.
     pub(super) fn within(mut self, window: Nanos) -> Vec<TrialSecond> {
         self.0.truncate(((window.0 + CUT_SHORT.0) / 1_000_000_000) as usize);
         self.0
