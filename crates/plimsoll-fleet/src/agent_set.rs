@@ -56,7 +56,7 @@ pub struct AgentSpec {
 }
 
 impl AgentSpec {
-    /// `count` agents of this program, on any CPU.
+    /// Creates the specification of `count` agents of this program, on any CPU.
     pub fn new(count: u32) -> Self {
         Self {
             command: AgentCommand::this_program(),
@@ -370,7 +370,7 @@ impl AgentSet {
         self.places[index].launch.remote().is_some()
     }
 
-    /// Two names of one machine would count its CPUs and ports twice.
+    /// Refuses two names of one machine, whose CPUs and ports would count twice.
     fn check_machines(&self) -> Result<()> {
         // The user decides where agents that connect by themselves run.
         let places = self.places.iter().filter(|place| place.launch.logs_in());

@@ -69,7 +69,7 @@ impl BodyStore for Bodies {
 pub(crate) struct SentBodies(Vec<Arc<dyn BodyStore>>);
 
 impl SentBodies {
-    /// The number of a store, and whether it was sent before.
+    /// Returns the number of a store, and whether it was sent before.
     pub(crate) fn number(&mut self, store: &Arc<dyn BodyStore>) -> (u32, bool) {
         match self.0.iter().position(|sent| Arc::ptr_eq(sent, store)) {
             Some(place) => (place as u32, true),
@@ -94,7 +94,7 @@ pub(crate) struct ReceivedBodies {
 }
 
 impl ReceivedBodies {
-    /// None; `is_remote` where who sends them is on another host.
+    /// Creates an empty set of received bodies; `is_remote` if the sender is on another host.
     pub(crate) fn new(is_remote: bool) -> Self {
         Self { is_remote, ..Self::default() }
     }

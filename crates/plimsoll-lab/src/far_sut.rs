@@ -113,7 +113,8 @@ fn start_backends(
     Ok(addresses)
 }
 
-/// Each host has one process of backends, which holds as many connections as clients do where a proxy passes them on.
+/// Checks the limit of open files: each host has one process of backends, which holds all connections that a proxy
+/// passes on.
 fn check_files(plan: &LabPlan, hosts: u64, servers: &FarServers) -> Result<()> {
     let needed = plan.connections.div_ceil(hosts) + PROCESS_DESCRIPTORS;
     let have = servers.descriptors_max();

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::program::tests::write_certificate;
 
-    /// Everything below `scratch`, as this user.
+    /// Returns a goal with all files below `scratch`, and without another user.
     fn goal(scratch: &Path) -> ProxyGoal {
         ProxyGoal {
             connections: 500,

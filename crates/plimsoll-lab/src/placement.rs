@@ -14,7 +14,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Half of `cpus` for the SUT; the clients and the backends share the other half, which is a
+    /// Gives half of `cpus` to the SUT; the clients and the backends share the other half, which is a
     /// quarter each from four CPUs on.
     pub fn of(cpus: &[u32]) -> Self {
         Self::with_sut(cpus, cpus.len() / 2).unwrap_or_default()
@@ -53,7 +53,7 @@ impl Placement {
         all
     }
 
-    /// This host's.
+    /// Returns the placement on this host.
     pub fn of_host() -> Self {
         Self::of(&usable_cpus())
     }

@@ -134,7 +134,7 @@ impl ProxyPlan {
         }
     }
 
-    /// Like [`Self::sample`], with Debian's configuration.
+    /// Creates a plan like [`Self::sample`], with Debian's configuration.
     #[cfg(test)]
     pub(crate) fn debian(scratch: &std::path::Path) -> Self {
         let configuration = crate::settings::ProxyConfiguration::Debian;

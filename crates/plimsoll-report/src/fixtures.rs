@@ -70,7 +70,7 @@ pub(crate) fn rate(per_s: f64) -> Rate {
     Rate::per_second(per_s).expect("fixtures are finite")
 }
 
-/// A long-tailed sample of `count` values around `typical_us`.
+/// Adds a long-tailed sample of `count` values around `typical_us`.
 pub(crate) fn spread(hist: &mut Histogram, count: u64, typical_us: u64) {
     let ns = typical_us * 1_000;
     let (tail, rare) = (count / 50, count / 2_000);
@@ -91,7 +91,7 @@ pub(crate) fn spread(hist: &mut Histogram, count: u64, typical_us: u64) {
     }
 }
 
-/// `ok` answers out of `ok` scheduled over 100 TLS connections in `seconds`.
+/// Returns `ok` answers to `ok` scheduled operations over 100 TLS connections in `seconds`.
 pub(crate) fn tally(ok: u64, typical_us: u64, seconds: u64) -> Tally {
     let mut tally = Tally { scheduled: ok, ok, ..Tally::default() };
     tally.answers.status.add(200, ok);
@@ -237,7 +237,7 @@ fn busiest(share: f64, level: Level) -> Check {
     Check::new(CheckId::GeneratorCpu, level, [busiest])
 }
 
-/// A count that fails below `least`.
+/// Returns a check of a count that fails below `least`.
 pub(crate) fn count(id: CheckId, seen: u64, least: u64) -> Check {
     let level = Level::of(seen < least, false);
     Check::new(id, level, [Measure::count("", seen).at_least(least as f64)])
@@ -464,7 +464,7 @@ pub(crate) fn load_refused() -> Summary {
     Summary::new(head, &tally)
 }
 
-/// Every answer is an error, and there is no SLO.
+/// Returns a load in which every answer is an error, without SLO.
 pub(crate) fn load_all_5xx() -> Summary {
     let mut tally = tally(500, 1_900, 10);
     tally.ok = 0;
@@ -478,7 +478,7 @@ pub(crate) fn load_all_5xx() -> Summary {
     Summary::new(head, &tally)
 }
 
-/// Stopped while connections were being opened.
+/// Returns a load that was stopped while connections were being opened.
 pub(crate) fn load_stopped_early() -> Summary {
     let value = "no, interrupted before the first operation";
     let reasons = vec![Check::failed(CheckId::RunComplete, value)];

@@ -104,7 +104,8 @@ fn has_address(url: &str) -> bool {
     host.parse::<IpAddr>().is_ok()
 }
 
-/// The reasons of a class, each with its count, time and connection; the remedy of the class alone where there is none.
+/// Returns the reasons of a class, each with its count, time and connection; without reasons only the remedy of the
+/// class.
 pub(crate) fn paragraphs(class: &str, summary: &Summary) -> Vec<String> {
     let known = class_named(class);
     let end = summary.result.hold().map(|hold| &hold.end);
@@ -261,7 +262,7 @@ fn of_unanswered(reset: bool, setting: Setting) -> Advice {
     }
 }
 
-/// TCP ended within the TLS handshake.
+/// Returns the row of a TCP connection that ended within the TLS handshake.
 fn of_cut_handshake(reset: bool, setting: Setting) -> Advice {
     let ended = if reset { "reset" } else { "closed" };
     let sentence =

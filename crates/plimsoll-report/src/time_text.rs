@@ -7,7 +7,7 @@ use plimsoll_model::Nanos;
 /// 9999-12-31T23:59:59Z, the last instant that RFC 3339 can name.
 const LAST_S: u64 = 253_402_300_799;
 
-/// RFC 3339: `2026-11-21T02:15:30Z`. Instants after the year 9999 are shown as its last second.
+/// Formats a time by RFC 3339: `2026-11-21T02:15:30Z`. Instants after the year 9999 are shown as its last second.
 pub fn rfc3339(unix_s: u64) -> String {
     let instant = UNIX_EPOCH + Duration::from_secs(unix_s.min(LAST_S));
     humantime::format_rfc3339_seconds(instant).to_string()
@@ -39,7 +39,7 @@ pub fn rounded(span: Nanos) -> String {
     }
 }
 
-/// For directory names, sorts by time: `20261121T021530Z`.
+/// Formats a time for directory names, which sort by time: `20261121T021530Z`.
 pub fn compact(unix_s: u64) -> String {
     rfc3339(unix_s).replace(['-', ':'], "")
 }

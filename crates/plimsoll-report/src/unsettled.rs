@@ -98,7 +98,7 @@ pub(crate) fn advice(why: &Unsettled) -> String {
     format!("{text}; more: plimsoll explain {id}")
 }
 
-/// Why there is no safe load, as a clause.
+/// Returns the reason why there is no safe load, as a clause.
 pub(crate) fn safe_missing(why: &SafeMissing) -> String {
     match why {
         SafeMissing::NoTime => {

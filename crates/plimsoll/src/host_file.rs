@@ -28,7 +28,7 @@ pub(crate) struct HostFile<'a> {
 }
 
 impl<'a> HostFile<'a> {
-    /// `None` where no file names the hosts.
+    /// Creates the watch of the file that names the hosts; returns `None` if no file does.
     pub(crate) fn of(job: &'a LoadJob) -> Option<Self> {
         let hosts = job.hosts.as_ref()?;
         let path = hosts.file.as_deref()?;

@@ -150,7 +150,7 @@ pub(crate) fn host_name() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
-/// This host, for an archive.
+/// Returns this host for an archive.
 pub(crate) fn archived_host() -> ArchivedHost {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -56,7 +56,7 @@ pub(crate) fn append(
     complain(flag, &path.display().to_string(), written)
 }
 
-/// A reader that has gone away is no failure; anything else is lost output.
+/// Maps the result of writing: a reader that has exited is no failure, any other error is lost output.
 fn complain(flag: &str, name: &str, written: Result<(), ReportError>) -> Result<()> {
     let why = match written {
         Ok(()) => return Ok(()),

@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-/// This host's limits; those of descriptors are what agents get.
+/// Returns this host's limits; the limits of descriptors are the ones that agents get.
 pub(crate) fn host_limits() -> HostLimits {
     HostLimits {
         // Less than the hard limit where that is "unlimited".

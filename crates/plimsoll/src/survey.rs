@@ -94,7 +94,7 @@ fn line(need: &Need) -> HostNeed {
     }
 }
 
-/// Another run that makes load on this host; none from now on, until this process ends.
+/// Returns another run that makes load on this host. If there is none, none can start until this process exits.
 fn other_run() -> Option<HostNeed> {
     static MINE: OnceLock<UnixListener> = OnceLock::new();
     let deadline = Instant::now() + STILL_ENDING;

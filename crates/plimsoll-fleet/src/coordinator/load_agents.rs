@@ -220,7 +220,7 @@ impl LoadAgents {
         self.agents.watch(sink)
     }
 
-    /// Each other host by its name.
+    /// Returns the summary of each other host, by its name.
     pub fn hosts(&self) -> BTreeMap<String, LoadHostSummary> {
         let summary = |(index, share): (usize, &Share)| {
             let ms = |ns: i64| ns as f64 / 1e6;
@@ -283,7 +283,7 @@ impl LoadAgents {
         if self.spec.is_some() { self.agents.pids().collect() } else { Vec::new() }
     }
 
-    /// Each agent's limit of open files, the lowest one.
+    /// Returns the lowest limit of open files of all agents.
     pub fn descriptors_max(&self) -> u64 {
         self.agents.descriptors_max()
     }

@@ -337,7 +337,7 @@ impl LoadRun {
         }
     }
 
-    /// A frame of an agent.
+    /// Handles a frame of an agent.
     pub(super) fn handle_frame(&mut self, index: usize, frame: FromAgent, now: Nanos) {
         let part = &mut self.parts[index];
         if part.is_over() {
@@ -389,7 +389,7 @@ impl LoadRun {
         self.hand_out_seconds();
     }
 
-    /// An event of an agent's part of the load.
+    /// Handles an event of an agent's part of the load.
     fn handle_load(&mut self, index: usize, event: LoadEvent, now: Nanos) {
         let part = &mut self.parts[index];
         match (event, part.stage) {
@@ -424,7 +424,7 @@ impl LoadRun {
         self.give_up(index, &how, now);
     }
 
-    /// An agent has ended; `how` completes *agent 2 …*.
+    /// Handles the end of an agent; `how` completes *agent 2 …*.
     pub(super) fn handle_loss(&mut self, index: usize, how: &str, now: Nanos) {
         if !self.parts[index].is_over() {
             self.lose(index, how, now);
@@ -433,7 +433,7 @@ impl LoadRun {
         }
     }
 
-    /// The user interrupts.
+    /// Handles an interrupt of the user.
     pub(super) fn handle_interrupt(&mut self, now: Nanos) {
         if !self.outcome.interrupted && !self.is_over() {
             self.outcome.interrupted = true;
@@ -441,14 +441,14 @@ impl LoadRun {
         }
     }
 
-    /// An agent sent a frame at `at`, which may not be handled yet: a coordinator that is late must not
+    /// Records that an agent sent a frame at `at`, which may not be handled yet: a coordinator that is late must not
     /// count its agents as hung.
     pub(super) fn handle_last_frame(&mut self, index: usize, at: Nanos) {
         let part = &mut self.parts[index];
         part.last_frame_at = part.last_frame_at.max(at);
     }
 
-    /// The longest way to an agent's host and back, where they are on other hosts.
+    /// Records the longest round trip to an agent's host.
     pub(super) const fn handle_round_trip(&mut self, round_trip: Nanos) {
         self.round_trip = round_trip;
     }
@@ -504,7 +504,7 @@ impl LoadRun {
         }
     }
 
-    /// The next thing to do.
+    /// Returns the next action.
     pub(super) fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
@@ -676,7 +676,7 @@ impl LoadRun {
         self.tell_draining();
     }
 
-    /// Once: when no agent starts operations any more, and some wait for answers.
+    /// Reports, once, that no agent starts operations any more and some wait for answers.
     fn tell_draining(&mut self) {
         let is_draining = self.parts.iter().all(|part| part.is_over() || part.in_flight.is_some());
         if is_draining && !self.draining_told && !self.is_over() {
@@ -701,7 +701,7 @@ impl LoadRun {
         }
     }
 
-    /// There can be no outcome: the load never started.
+    /// Ends a load that never started, without an outcome.
     fn fail(&mut self, failure: FleetError, now: Nanos) {
         // A lost agent does not matter to a load that the user stopped.
         if self.failure.is_none() && !self.outcome.interrupted {

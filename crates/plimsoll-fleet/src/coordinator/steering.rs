@@ -22,7 +22,7 @@ impl Steering {
         self.given
     }
 
-    /// An agent is waited for, too, where the order is not done.
+    /// Adds an agent to an order that is not done.
     pub(super) fn add(&mut self, agent: usize, id: u32) {
         if let Some((_, waiting)) = self.open.iter_mut().find(|(given, _)| *given == id) {
             waiting.insert(agent);
@@ -35,7 +35,7 @@ impl Steering {
         order.map_or_else(Vec::new, |(_, waiting)| waiting.iter().copied().collect())
     }
 
-    /// An agent has carried out an order; `false` when it had none of that number.
+    /// Records that an agent has carried out an order; returns `false` if it had none of that number.
     pub(super) fn handle_answer(&mut self, agent: usize, id: u32) -> bool {
         let order = self.open.iter_mut().find(|(given, _)| *given == id);
         let was_waited_for = order.is_some_and(|(_, waiting)| waiting.remove(&agent));
@@ -43,7 +43,7 @@ impl Steering {
         was_waited_for
     }
 
-    /// An agent will carry out nothing more.
+    /// Removes an agent, which will carry out no more orders.
     pub(super) fn handle_end(&mut self, agent: usize) {
         for (_, waiting) in &mut self.open {
             waiting.remove(&agent);
@@ -56,7 +56,7 @@ impl Steering {
         self.given
     }
 
-    /// Every order with this number or a lower one is done.
+    /// Returns the highest number up to which all orders are done.
     pub(super) fn done(&self) -> u32 {
         self.open.front().map_or(self.given, |(id, _)| id - 1)
     }

@@ -26,7 +26,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// The offset is right within this.
+    /// Returns the largest error of the offset.
     pub(crate) const fn bound(&self) -> Nanos {
         Nanos(self.round_trip.0.div_ceil(2))
     }
@@ -95,7 +95,7 @@ mod tests {
 
     const HERE: u64 = 5_000_000_000_000;
 
-    /// A ping after `at` with these times on the way, to a host whose clock differs by `offset`.
+    /// Adds a ping after `at` with these times on the way, to a host whose clock differs by `offset`.
     fn ping(clock: &mut HostClock, at: u64, offset: i64, out: u64, answer: u64, home: u64) {
         let sent = Nanos(HERE + at);
         let arrived = Nanos((sent.0 + out).saturating_add_signed(offset));

@@ -150,7 +150,7 @@ impl KubernetesRun {
         })
     }
 
-    /// Only pods of the run reach the coordinator's port, and nothing reaches the agents.
+    /// Returns a network policy: only pods of the run reach the coordinator's port, and no pod reaches the agents.
     fn network_policy(&self) -> Value {
         json!({
             "apiVersion": "networking.k8s.io/v1",

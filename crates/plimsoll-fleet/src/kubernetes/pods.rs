@@ -45,7 +45,7 @@ const HOPELESS: &[&str] = &[
 ];
 
 impl Pods {
-    /// From a list of pods and one of events.
+    /// Reads a list of pods and a list of events.
     pub(super) fn read(pods: &Value, events: &Value) -> Self {
         let mut known = Self::default();
         for pod in pods["items"].as_array().into_iter().flatten() {

@@ -120,7 +120,7 @@ impl Results {
     }
 }
 
-/// Plain names of files and folders, and none that is hidden.
+/// Reports whether a name is a plain name of a file or folder, and not hidden.
 fn is_plain(name: &str) -> bool {
     let letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     let plain = |part: Component<'_>| match part {

@@ -56,7 +56,8 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// Plain where it begins with a letter or a slash, has only harmless letters, and is no word of YAML.
+/// Formats a scalar. It is plain if it begins with a letter or a slash, has only harmless characters, and is no word of
+/// YAML.
 fn scalar(text: &str) -> String {
     let is_harmless = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
     let begins = text.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '/');

@@ -37,7 +37,7 @@ impl Proxy for Caddy {
         "caddy"
     }
 
-    /// Debian's Caddy writes `2.6.2`; that of its makers writes `v2.6.2 h1:...`.
+    /// Returns the version. Debian's Caddy prints `2.6.2`, upstream builds print `v2.6.2 h1:...`.
     fn version(&self, program: &Path) -> Result<String, CheckError> {
         let word = program::version(program, "version", "")?;
         let version = word.strip_prefix('v').unwrap_or(&word);
@@ -51,7 +51,7 @@ impl Proxy for Caddy {
         false
     }
 
-    /// `caddy validate` loads the certificate, too.
+    /// Returns the words of `caddy validate`, which loads the certificate, too.
     fn check_argv(&self, program: &Path, config: &Path) -> Vec<String> {
         argv(program, "validate", config, &[])
     }

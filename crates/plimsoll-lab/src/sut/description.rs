@@ -52,7 +52,7 @@ impl Description {
         options: &[],
     };
 
-    /// `true` if it is an installed program with servers behind it, `false` if it answers requests itself.
+    /// Reports whether the server is an installed proxy with servers behind it, and does not answer requests itself.
     pub const fn is_proxy(&self) -> bool {
         self.proxy.is_some()
     }
@@ -87,7 +87,7 @@ impl Description {
 
 /// An installed program between clients and backends.
 pub(crate) trait Proxy: Sync {
-    /// Debian's package.
+    /// Returns the name of Debian's package.
     fn package(&self) -> &'static str;
 
     /// Returns the version as the program writes it: `2.6.12-1+deb12u4`.
@@ -122,7 +122,7 @@ pub(crate) trait Proxy: Sync {
         true
     }
 
-    /// `true` if it logs to a datagram socket, `false` if to a file.
+    /// Reports whether the server logs to a datagram socket, and not to a file.
     fn logs_to_socket(&self) -> bool {
         false
     }

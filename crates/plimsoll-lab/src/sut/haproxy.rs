@@ -294,7 +294,7 @@ fn argv(haproxy: &Path, config: &Path, reloads: bool) -> Vec<String> {
     argv
 }
 
-/// Debian's haproxy.cfg (2.6): every request is logged, and sessions are cached, not sent as tickets.
+/// Returns Debian's haproxy.cfg (2.6): every request is logged, and sessions are cached, not sent as tickets.
 fn render_debian(plan: &ProxyPlan, version: Version) -> String {
     let mut text = String::with_capacity(2_048);
     let text = &mut text;

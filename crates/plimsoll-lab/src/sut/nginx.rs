@@ -59,7 +59,7 @@ impl Proxy for Nginx {
         is_built_with(program, "http_v2_module")
     }
 
-    /// `nginx -t` creates the temporary folders beside the configuration.
+    /// Returns the words of `nginx -t`, which creates the temporary folders beside the configuration.
     fn check_argv(&self, program: &Path, config: &Path) -> Vec<String> {
         let mut argv = argv(program, config);
         argv.push("-t".to_owned());
@@ -120,7 +120,7 @@ fn clients_per_worker(plan: &ProxyPlan) -> u64 {
     share.saturating_add(share / 4 + 256).min(plan.connections_max.max(1))
 }
 
-/// `worker_connections` counts both sides, and what the worker listens on.
+/// Returns the value of `worker_connections`, which counts both sides and the listening sockets of the worker.
 fn connections_per_worker(plan: &ProxyPlan) -> u64 {
     clients_per_worker(plan).saturating_mul(2).saturating_add(64)
 }
@@ -171,7 +171,7 @@ fn render_process(plan: &ProxyPlan, text: &mut String) {
     line!(text, "}}");
 }
 
-/// nginx's bit mask for one CPU: `100` is CPU 2.
+/// Returns nginx's bit mask for one CPU: `100` is CPU 2.
 fn affinity_mask(cpu: u32) -> String {
     format!("1{}", "0".repeat(cpu as usize))
 }
@@ -210,7 +210,7 @@ fn render_http(plan: &ProxyPlan, text: &mut String) {
     render_temporary(text);
 }
 
-/// Temporary files lie below the prefix.
+/// Writes the paths of temporary files, which are below the prefix.
 fn render_temporary(text: &mut String) {
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         line!(text, "    {kind}_temp_path temp_{kind};");
@@ -229,7 +229,7 @@ fn render_upstream(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    }}");
 }
 
-/// stub_status on a Unix socket: on a TCP port, load could reach it.
+/// Writes stub_status on a Unix socket: on a TCP port, load could reach it.
 fn render_status(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    server {{");
     let socket = format!("unix:{}", plan.stats_socket.display());
@@ -295,7 +295,7 @@ fn argv(nginx: &Path, config: &Path) -> Vec<String> {
     ]
 }
 
-/// Debian's nginx.conf (1.22): 768 connections in a worker, and HTTP/1.0 to the servers behind it.
+/// Returns Debian's nginx.conf (1.22): 768 connections in a worker, and HTTP/1.0 to the servers behind it.
 fn render_debian(plan: &ProxyPlan) -> String {
     let mut text = String::with_capacity(2_048);
     let text = &mut text;

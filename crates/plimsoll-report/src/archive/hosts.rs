@@ -168,7 +168,7 @@ struct Readings {
 }
 
 impl Readings {
-    /// `None` if the archive has no such file.
+    /// Opens the file; returns `None` if the archive has none.
     fn open(dir: &Path) -> Result<Option<Self>> {
         let lines = Lines::open_existing(dir.join(HOSTS))?;
         Ok(lines.map(|lines| Self { lines, known: BTreeMap::new() }))

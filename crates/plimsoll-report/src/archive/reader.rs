@@ -83,7 +83,7 @@ impl Archive {
         })
     }
 
-    /// The seconds of all loads, read one at a time: an hour of them would fill gigabytes.
+    /// Returns the seconds of all loads, read one at a time: an hour of them would fill gigabytes.
     pub fn intervals(&self) -> Result<Lines<IntervalLine>> {
         Lines::open(self.dir.join(INTERVALS))
     }
@@ -98,7 +98,7 @@ impl Archive {
         Ok(count)
     }
 
-    /// Single operations, read one batch at a time; `None` where none were recorded.
+    /// Returns single operations, read one batch at a time; `None` if none were recorded.
     pub fn rows(&self) -> Result<Option<Lines<RowBatch>>> {
         Lines::open_existing(self.dir.join(ROWS))
     }
@@ -228,7 +228,7 @@ impl<T: DeserializeOwned> Lines<T> {
         Ok(Self { path, input, number: 0, line: Vec::new(), ended: false, kind: PhantomData })
     }
 
-    /// `None` if there is no such file.
+    /// Opens a file; returns `None` if it does not exist.
     pub(super) fn open_existing(path: PathBuf) -> Result<Option<Self>> {
         match Self::open(path) {
             Err(ReportError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
@@ -257,7 +257,7 @@ impl<T: DeserializeOwned> Lines<T> {
     }
 }
 
-/// serde_json adds "at line 1 column N", and every line here is its line 1.
+/// Removes "at line 1 column N" from an error of serde_json, for which every line is line 1.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {

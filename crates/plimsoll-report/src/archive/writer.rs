@@ -143,7 +143,7 @@ impl LineFile {
         Ok(Self { path, file, line: Vec::new() })
     }
 
-    /// Not buffered over lines: there is about one a second, and a killed run keeps them all.
+    /// Writes a line without buffering: there is about one per second, and a killed run keeps them all.
     pub(super) fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, value)

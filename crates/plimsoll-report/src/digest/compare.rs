@@ -69,7 +69,7 @@ fn undecided(compare: &CompareSummary) -> String {
     format!("{made}, and a statement needs at least eight.{stopped}")
 }
 
-/// `text` as the beginning of a sentence.
+/// Returns `text` as the beginning of a sentence.
 pub(crate) fn capitalised(text: &str) -> String {
     let text = clean(text);
     let mut letters = text.chars();

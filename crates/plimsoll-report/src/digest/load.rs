@@ -75,7 +75,7 @@ fn pace(summary: &Summary) -> String {
     format!("{achieved} of {offered} offered for {took} to {target}")
 }
 
-/// Why not one of the operations was ok; a rate would read as if they had been.
+/// Returns the reason why no operation was ok; a rate would read as if operations had succeeded.
 fn failure(summary: &Summary) -> String {
     let mut why = sections::most_first(&summary.failures.error_classes);
     if summary.operations.unsent > 0 {

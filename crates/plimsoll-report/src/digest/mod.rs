@@ -134,7 +134,7 @@ impl Digest {
         }
     }
 
-    /// The answers in one line.
+    /// Returns the answers in one line.
     pub(crate) fn sentence(&self) -> String {
         let answers =
             self.answers.iter().map(|answer| format!("{} {}", answer.lead(), answer.text));

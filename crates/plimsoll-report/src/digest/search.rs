@@ -44,7 +44,7 @@ pub(crate) fn ending(outcome: &Outcome) -> (&'static str, Option<String>) {
     }
 }
 
-/// The answers of a search, SLO by SLO.
+/// Returns the answers of a search, SLO by SLO.
 pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
     if let Some(repeat) = &summary.repeat {
         return vec![of_repeated(find, repeat)];
@@ -65,7 +65,8 @@ pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
     find.found.goals.iter().flat_map(of_goal).collect()
 }
 
-/// A known safe load, since it can be planned with; the interval; why there is no safe load; what to do about that.
+/// Returns the answers for one SLO: the safe load, which is for planning, if it is known; the interval; the reason why
+/// there is no safe load, and a remedy.
 fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
     let mut answers = vec![of_rate(summary, find)];
     answers.extend(safe_load(find));
@@ -80,7 +81,7 @@ fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
     answers
 }
 
-/// The interval of a search for a rate, or why there is none.
+/// Returns the interval of a search for a rate, or the reason why there is none.
 fn of_rate(summary: &Summary, find: &FindSummary) -> Answer {
     let (between, at_least) = (between(find.axis, find.found.bounds()), at_least(find));
     let bounds = bounds_text(find.axis, &find.found);
@@ -283,7 +284,7 @@ fn left_out(disturbed: &Disturbed) -> Answer {
     Answer::warn("Not counted:", text)
 }
 
-/// The interval of a search for held connections, or why there is none.
+/// Returns the interval of a search for held connections, or the reason why there is none.
 fn of_connections(summary: &Summary, find: &FindSummary) -> Answer {
     let (between, at_least) = (between(find.axis, find.found.bounds()), at_least(find));
     let why = ending(&find.found.outcome).1.unwrap_or_default();

@@ -22,7 +22,7 @@ const LEAD: &str = "Largest storm:";
 /// Confidence in a safe storm, whatever that of the interval is.
 const SAFE_CONFIDENCE: f64 = 0.9;
 
-/// The answers: the safe storm, the interval, and the storm that does not end by itself.
+/// Returns the answers: the safe storm, the interval, and the storm that does not end by itself.
 pub(super) fn answers(
     summary: &Summary,
     find: &FindSummary,
@@ -44,7 +44,7 @@ pub(super) fn answers(
     answers
 }
 
-/// The interval of the search, or why there is none.
+/// Returns the interval of the search, or the reason why there is none.
 fn interval(summary: &Summary, find: &FindSummary, storm: Option<&StormSummary>) -> Answer {
     let recover = storm.map_or_else(|| "the time asked for".to_owned(), |s| span(s.recover_s));
     let why = ending(&find.found.outcome).1.unwrap_or_default();

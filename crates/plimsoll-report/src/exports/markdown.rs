@@ -112,7 +112,7 @@ fn checks(summary: &Summary) -> String {
     table(["check", "observed"], rows)
 }
 
-/// Why operations and connections failed.
+/// Returns the reasons why operations and connections failed.
 fn failures(summary: &Summary) -> String {
     let rows = summary.failures.error_reasons.keys().flat_map(|class| {
         let paragraphs = reasons::paragraphs(class, summary).into_iter();

@@ -99,7 +99,7 @@ fn load() -> Made {
     Made::write(&fixtures::plan(), &events, fixtures::load_bad())
 }
 
-/// Two readings of a host, at the end of the first second and of the third.
+/// Adds two readings of a host, at the end of the first second and of the third.
 fn add_host(made: &Made, name: &str) {
     let mut writer = HostWriter::create(&Made::place(&made.dir)).unwrap();
     for (second, bytes) in [(70u64, 1_000.0), (71, 5_000.0), (73, 9_000.0)] {

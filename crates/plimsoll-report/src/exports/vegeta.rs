@@ -81,7 +81,7 @@ pub struct RowHead {
 }
 
 impl RowHead {
-    /// vegeta's `attack`: the name, and how the rows were sampled.
+    /// Returns the value of vegeta's field `attack`: the name, and the sampling of the rows.
     fn attack(&self) -> String {
         match self.every {
             0 | 1 => self.name.clone(),
@@ -183,7 +183,7 @@ fn fields(line: &Line<'_>, unix_ns: u64) -> [String; 12] {
     ]
 }
 
-/// Empty for success; the status where there is one, as a status line has it, else our class.
+/// Returns the error text: empty for success, the status as in a status line if there is one, otherwise our class.
 fn error(row: &Row) -> String {
     match (row.end, row.status) {
         (RowEnd::Ok, _) => String::new(),

@@ -30,7 +30,7 @@ impl Element {
         Self { children: children.into_iter().collect(), ..self }
     }
 
-    /// The whole document, of which this is the root.
+    /// Writes the whole document, of which this is the root.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
         self.write_at(0, out)

@@ -82,7 +82,7 @@ impl Document {
         }
     }
 
-    /// A run begins, or the next search of one: viewers fetch its document.
+    /// Begins the document of a run, or of its next search; viewers fetch it.
     fn begin(&mut self, head: &RunHead) {
         if !self.views.is_empty() {
             self.records.restart();

@@ -20,12 +20,12 @@ const NOTES_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) enum Message {
     Begin(Box<RunHead>),
-    /// On CLOCK_MONOTONIC.
+    /// An event and its time on CLOCK_MONOTONIC.
     Event(Box<Event>, Nanos),
     Reading(String, Box<Reading>),
     /// Number of messages that found the queue full.
     Missed(u64),
-    /// The run that began last has ended.
+    /// Summary of the run that began last, which has ended.
     End(Box<Summary>),
 }
 
@@ -54,7 +54,7 @@ pub struct Inbox {
     pub(super) notes: SyncSender<String>,
 }
 
-/// Both ends.
+/// Creates both ends of a feed.
 pub fn feed() -> (Feed, Inbox) {
     let (send, receive) = mpsc::channel(MESSAGES_MAX);
     let (note, notes) = sync_channel(NOTES_MAX);
@@ -62,12 +62,12 @@ pub fn feed() -> (Feed, Inbox) {
 }
 
 impl Feed {
-    /// A run begins.
+    /// Publishes the start of a run.
     pub fn begin(&self, head: RunHead) {
         self.send_first(Message::Begin(Box::new(head)));
     }
 
-    /// Something happened `at` an instant of CLOCK_MONOTONIC.
+    /// Publishes an event that happened `at` an instant of CLOCK_MONOTONIC.
     pub fn handle_event(&self, event: &Event, at: Nanos) {
         // Rows of single operations are for a file.
         if !matches!(event, Event::Rows(_)) {
@@ -75,12 +75,12 @@ impl Feed {
         }
     }
 
-    /// A host was read.
+    /// Publishes a reading of a host.
     pub fn handle_reading(&self, host: &str, reading: &Reading) {
         self.send(|| Message::Reading(host.to_owned(), Box::new(reading.clone())));
     }
 
-    /// The run that began last has ended.
+    /// Publishes the end of the run that began last.
     pub fn end(&self, summary: &Summary) {
         self.send_first(Message::End(Box::new(summary.clone())));
     }

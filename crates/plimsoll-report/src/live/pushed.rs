@@ -37,7 +37,7 @@ impl Pushes {
         Self { collector, version, clock, notes, at, pushed: at, under_way: None, is_told: false }
     }
 
-    /// Something happened `at` an instant: sends `families` if it is time to.
+    /// Sends `families` if they are due at the instant `at`, at which something happened.
     pub(super) async fn tick(&mut self, at: Nanos, families: impl FnOnce() -> Vec<Family>) {
         self.at = self.at.max(at);
         let is_under_way = self.under_way.as_ref().is_some_and(|push| !push.is_finished());

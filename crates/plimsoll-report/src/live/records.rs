@@ -63,7 +63,7 @@ impl Records {
         }
     }
 
-    /// Another document begins. No change leads to it: who has seen the one before fetches it.
+    /// Begins another document. No change leads to it: viewers of the former one fetch it.
     pub(super) fn restart(&mut self) {
         self.seq += 1;
         self.kept.clear();

@@ -129,7 +129,7 @@ pub(super) async fn serve(
     while tasks.join_next().await.is_some() {}
 }
 
-/// One connection. Who goes away, or sends nonsense, is of no interest to anybody else.
+/// Serves one connection. A client that closes it, or sends an invalid request, affects no other client.
 async fn answer(
     stream: TcpStream,
     place: Place,

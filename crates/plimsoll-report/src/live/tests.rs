@@ -359,7 +359,7 @@ impl Viewer {
         }
     }
 
-    /// The names of the next changes.
+    /// Returns the names of the next changes.
     fn ids(&mut self, count: usize) -> Vec<String> {
         let mut change = || {
             let id = self.next("id").unwrap();

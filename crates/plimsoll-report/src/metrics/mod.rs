@@ -55,7 +55,7 @@ struct Buckets {
     sum: f64,
 }
 
-/// The last reading of each host, under the names that `watch` gives them.
+/// Returns the families of the last reading of each host, with the names of `watch`.
 pub(crate) fn of_hosts(hosts: &BTreeMap<String, Host>) -> Vec<Family> {
     let family = |metric: &Metric| {
         let of_host = |(name, host): (&String, &Host)| -> Vec<(Labels, f64)> {

@@ -191,7 +191,7 @@ fn attributes(labels: &[(&str, String)]) -> Vec<Value> {
     labels.iter().map(attribute).collect()
 }
 
-/// In the notation of UCUM, as the protocol wants it.
+/// Returns the unit in the notation of UCUM, which the protocol requires.
 fn unit(name: &str) -> &'static str {
     let name = name.strip_suffix("_total").unwrap_or(name);
     match name.rsplit('_').next() {

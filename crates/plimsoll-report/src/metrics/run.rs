@@ -179,7 +179,7 @@ fn of_connections(total: &Tally) -> Vec<Family> {
     ]
 }
 
-/// 0.1 ms, 0.2 ms, 0.5 ms, … 100 s, and the deadline.
+/// Returns the edges of histograms: 0.1 ms, 0.2 ms, 0.5 ms, … 100 s, and the deadline.
 fn edges(deadline: Option<Nanos>) -> Vec<Nanos> {
     let (mantissas, decades) = EDGES;
     let decades = (0..decades).map(|decade| 10_u64.pow(decade));

@@ -106,7 +106,7 @@ impl Statsd {
     }
 }
 
-/// StatsD names know letters, digits, `_`, `-` and `.`, which parts them.
+/// Replaces characters that StatsD names cannot have: they consist of letters, digits, `_`, `-` and `.`, the separator.
 fn clean(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     text.chars().map(|c| if allowed(c) { c } else { '_' }).collect()

@@ -43,7 +43,7 @@ const OWN: [&str; 12] = [
 /// The one style element that Observable Plot 0.6.17 puts into each drawing.
 const PLOT_STYLE: &str = "sha256-jSYQUrW7J0b3jPqhZP9C2Xh1PyJKHKXd4s0fpGGKrww=";
 
-/// Our own programs as one.
+/// Returns our own scripts as one.
 pub(super) fn program() -> String {
     let mut program = OWN.concat();
     program.push_str("start();\n");

@@ -57,7 +57,7 @@ pub fn render_overlay(views: &[View]) -> String {
     document(Place::File, "plimsoll: several runs", &body, &data)
 }
 
-/// A view has no key that is not a text and no number that is not finite.
+/// Serializes a view, in which all keys are texts and all numbers finite.
 fn json(view: &View) -> Value {
     serde_json::to_value(view).unwrap_or(Value::Null)
 }
@@ -71,7 +71,7 @@ fn columns(view: &View) -> Markup {
     json_block("columns", &figures::tables(figures))
 }
 
-/// Everything but the shell.
+/// Returns the page without its shell.
 fn report(view: &View, json: &Value) -> Markup {
     let summary = view.summary.as_ref();
     let figures = figures::figures(view);

@@ -10,7 +10,7 @@ use plimsoll_model::reason::MqttPacket;
 
 use super::{Advice, CERTIFICATE_MISSING, GIVE_CERTIFICATE, Setting};
 
-/// Words of the server, as the end of a sentence.
+/// Quotes words of the server at the end of a sentence.
 pub(super) fn quoted(words: &str) -> String {
     match words.is_empty() {
         true => String::new(),
@@ -152,7 +152,7 @@ pub(super) fn of_grpc(status: u8, message: &str) -> Advice {
     Advice::new(format!("gRPC status {status}, {name}: {sentence}{says}"), remedy)
 }
 
-/// Sentence and remedy of a broker's refusal, by its code (MQTT 5.0, 2.4; MQTT 3.1.1, 3.2.2.3).
+/// Returns sentence and remedy of a broker's refusal, by its code (MQTT 5.0, 2.4; MQTT 3.1.1, 3.2.2.3).
 pub(super) fn of_mqtt(
     packet: MqttPacket,
     code: u8,

@@ -83,7 +83,7 @@ impl Said {
 }
 
 impl RunState {
-    /// The state at the start of the next search of a command: counters continue, and the hosts are the same.
+    /// Returns the state at the start of the next search of a command: counters continue, and the hosts are the same.
     pub(crate) fn next_search(&self) -> Self {
         let before = Arc::new(self.total());
         let (judged, hosts) = (self.judged.clone(), self.hosts.clone());
@@ -100,7 +100,7 @@ impl RunState {
         total
     }
 
-    /// Trials with `verdict`.
+    /// Returns the number of trials with `verdict`.
     pub(crate) fn judged(&self, verdict: Verdict) -> u64 {
         self.judged.get(verdict.name()).copied().unwrap_or_default()
     }
@@ -193,7 +193,7 @@ impl RunState {
         })
     }
 
-    /// The state of a hold in one line.
+    /// Returns the state of a hold in one line.
     pub(crate) fn hold_line(&self, elapsed: Nanos) -> Option<String> {
         let opened = self.second.as_ref().map_or(0, |second| second.tally.connections.opened);
         Some(self.holding.as_ref()?.line(&self.load, opened, elapsed))

@@ -26,7 +26,7 @@ pub(super) fn announced(page: &mut Page, summary: &Summary) {
     page.quiet(13, check.hint().unwrap_or_default())
 }
 
-/// Fewer operations at once on a connection than were asked for.
+/// Returns a note if the server allows fewer operations at once on a connection than were asked for.
 fn operations_at_once(summary: &Summary) -> Option<String> {
     let asked = summary.answers.streams.each;
     let allowed = summary.answers.streams.allowed.filter(|allowed| (1..asked).contains(allowed))?;

@@ -60,7 +60,7 @@ fn written(style: Style, write: impl FnOnce(&mut Page)) -> Vec<String> {
     Page::text(style, write).lines().map(str::to_owned).collect()
 }
 
-/// The answers; the load that can be planned with comes first.
+/// Writes the answers; the load for planning comes first.
 fn head(page: &mut Page, digest: &Digest) {
     let answers = &digest.answers;
     let most = match answers.len() {
@@ -142,7 +142,7 @@ fn searched(page: &mut Page, summary: &Summary, find: &FindSummary) {
     page.entry_within("SLO", &format!("{}; {trials} in {took}, {invalid}", clean(&find.slo)), 2)
 }
 
-/// Corrected latency in one line; the others where they say something else.
+/// Writes corrected latency in one line, and the other latencies if they differ.
 fn latency(page: &mut Page, summary: &Summary, place: &str) {
     let all = &summary.operations.latency_ms;
     let FullQuantiles { p50, p90, p99, p999, max, .. } = all.corrected;

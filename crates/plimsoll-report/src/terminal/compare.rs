@@ -161,7 +161,7 @@ fn latency_cells(compare: &CompareSummary, round: u32) -> [String; 4] {
     [of(Arm::A, p50), of(Arm::A, p99), of(Arm::B, p50), of(Arm::B, p99)]
 }
 
-/// Why values are missing.
+/// Writes the reasons why values are missing.
 fn explanations(page: &mut Page, compare: &CompareSummary) {
     let rounds = compare.rounds.iter().flat_map(|round| {
         [("A", &round.a), ("B", &round.b)]

@@ -40,7 +40,7 @@ impl<'a> CheckLine<'a> {
     }
 }
 
-/// Value and limit, in the words of the archive.
+/// Returns value and limit in the words of the archive.
 pub(crate) fn words(check: &Check) -> CheckText {
     check.text.clone().unwrap_or_else(|| {
         let seen = check.measures.iter().map(|one| named(one, &figure(one.value, one.unit)));

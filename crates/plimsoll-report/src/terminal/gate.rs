@@ -164,7 +164,7 @@ fn signed(metric: GateMetric, change: f64) -> String {
     format!("{sign}{number} {unit}")
 }
 
-/// Why two runs cannot be compared.
+/// Returns the reason why two runs cannot be compared.
 fn refusal(why: &Incomparable) -> String {
     let whose = |side: &Side| match side {
         Side::Baseline => "the baseline",

@@ -163,23 +163,23 @@ impl Page {
         self.write(&log.end(title))
     }
 
-    /// One line as it is; the caller has painted and measured it.
+    /// Writes one line unchanged; the caller has painted and measured it.
     pub(crate) fn line(&mut self, text: &str) {
         self.write(text.trim_end())
     }
 
-    /// A heading on a line of its own.
+    /// Writes a heading on its own line.
     pub(crate) fn heading(&mut self, text: &str) {
         let text = self.paint(Tone::Strong, text);
         self.line(&text)
     }
 
-    /// `lead`, then `text` wrapped and hanging beside it.
+    /// Writes `lead`, then `text` wrapped and hanging beside it.
     pub(crate) fn hanging(&mut self, tone: Tone, lead: &str, text: &str) {
         self.hanging_within(tone, lead, text, usize::MAX)
     }
 
-    /// [`Self::hanging`] of at most `most` lines; what is cut ends in `…`.
+    /// Writes like [`Self::hanging`] at most `most` lines; a text that is cut ends in `…`.
     pub(crate) fn hanging_within(&mut self, tone: Tone, lead: &str, text: &str, most: usize) {
         let gap = if lead.ends_with(':') { " " } else { "  " };
         let indent = lead.chars().count() + gap.len();
@@ -194,7 +194,7 @@ impl Page {
         }
     }
 
-    /// A label at the left edge and `text` wrapped beside it.
+    /// Writes a label at the left edge and `text` wrapped beside it.
     pub(crate) fn entry(&mut self, label: &str, text: &str) {
         if let Some(entries) = &mut self.entries {
             match entries.last_mut() {
@@ -209,25 +209,25 @@ impl Page {
         self.entry_within(label, text, usize::MAX)
     }
 
-    /// The entries that `write` writes are on one screen, too, each in at most `most` lines.
+    /// Marks the entries that `write` writes for the report of one screen, each in at most `most` lines.
     pub(crate) fn key(&mut self, most: usize, write: impl FnOnce(&mut Self)) {
         self.most = most;
         write(self);
         self.most = 0
     }
 
-    /// [`Self::entry`] of at most `most` lines of text.
+    /// Writes like [`Self::entry`] at most `most` lines of text.
     pub(crate) fn entry_within(&mut self, label: &str, text: &str, most: usize) {
         let lead = format!("{label:width$}", width = LABEL_WIDTH - 2);
         self.hanging_within(Tone::Strong, &lead, text, most)
     }
 
-    /// [`Self::entry`] whose items are not torn where that can be avoided; nothing without items.
+    /// Writes like [`Self::entry`] items, which are not torn if that can be avoided; without items it writes nothing.
     pub(crate) fn entry_items(&mut self, label: &str, items: &[String]) {
         self.entry_packed(label, items, ",")
     }
 
-    /// [`Self::entry_items`] for numbers, which have commas of their own.
+    /// Writes like [`Self::entry_items`] numbers, which contain commas.
     pub(crate) fn entry_counts(&mut self, label: &str, items: &[String]) {
         self.entry_packed(label, items, ";")
     }
@@ -242,14 +242,14 @@ impl Page {
         self.entry_lines(label, pack(items, end, self.width() - LABEL_WIDTH));
     }
 
-    /// [`Self::entry`] of several texts, with the label at the first.
+    /// Writes like [`Self::entry`] several texts, with the label at the first.
     pub(crate) fn entry_lines(&mut self, label: &str, texts: impl IntoIterator<Item = String>) {
         for (index, text) in texts.into_iter().enumerate() {
             self.entry(if index == 0 { label } else { "" }, &text);
         }
     }
 
-    /// Wrapped text in the quiet colour, `indent` columns in.
+    /// Writes wrapped text in the quiet colour, indented by `indent` columns.
     pub(crate) fn quiet(&mut self, indent: usize, text: &str) {
         for line in wrap(text, self.width() - indent) {
             let line = self.paint(Tone::Quiet, &line);
@@ -334,8 +334,8 @@ pub fn clean(text: &str) -> String {
     without_commands(&shown.replace("##[", "## ["))
 }
 
-/// GitHub Actions takes `::name::` at the beginning of a line for a command, where a line that was wrapped may begin,
-/// too.
+/// Breaks up `::name::`, which GitHub Actions takes for a command at the beginning of a line; wrapped lines may begin
+/// there, too.
 fn without_commands(text: &str) -> String {
     const MARK: &str = "::";
     let mut out = String::with_capacity(text.len());

@@ -159,7 +159,7 @@ fn object(page: &mut Page, case: &Rfc9411Summary, result: &ObjectResult) {
     iterations(page, &result.iterations)
 }
 
-/// The KPIs by their names in section 6.3, without those that a case does not have.
+/// Returns the KPIs by their names in section 6.3, without those that a case does not have.
 fn named(kind: Kind, kpis: &Kpis) -> impl Iterator<Item = (&'static str, String)> + use<> {
     let times = |of: MinAvgMax, from: &str| {
         let (min, avg, max) = (ms(of.min), ms(of.avg), ms(of.max));

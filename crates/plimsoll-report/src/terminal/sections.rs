@@ -34,7 +34,7 @@ fn has_deliveries(summary: &Summary) -> bool {
     summary.result.find().is_some_and(|find| find.axis == Axis::Deliveries)
 }
 
-/// Corrected and uncorrected latency one above the other, then the parts of a request's way; only
+/// Writes corrected and uncorrected latency one above the other, then the parts of a request's way; only
 /// those that were measured.
 pub(crate) fn latency(page: &mut Page, title: &str, summary: &Summary) {
     let both = &summary.operations.latency_ms;
@@ -131,7 +131,7 @@ const fn short(q: &ShortQuantiles) -> [Option<Option<f64>>; 5] {
     [Some(q.p50), Some(q.p90), Some(q.p99), None, Some(q.max)]
 }
 
-/// Why operations were not sent on connections that exist.
+/// Returns the reason why operations were not sent on existing connections.
 fn why_unsent(summary: &Summary) -> String {
     match summary.answers.streams.allowed {
         Some(0) => "unsent: due, and the server allowed no request on its connections, at least for a time \
@@ -241,8 +241,8 @@ fn deliveries(page: &mut Page, summary: &DeliverySummary) {
     occurred(notes).for_each(|note| page.quiet(13, &note))
 }
 
-/// Failed operations by class, then failed connection attempts and lost connections, each class with its reasons and
-/// what to do.
+/// Writes failed operations by class, then failed connection attempts and lost connections, each class with its reasons
+/// and what to do.
 pub(crate) fn errors(page: &mut Page, summary: &Summary) {
     let ConnectionCounts { opened, failed, .. } = summary.connections.counts;
     // In a load, what was lost in use is among the errors.
@@ -287,7 +287,7 @@ pub(crate) fn errors(page: &mut Page, summary: &Summary) {
     page.blank()
 }
 
-/// Reasons of classes that no operation and no connection has ended in.
+/// Writes the reasons of classes in which no operation and no connection has ended.
 fn noted(page: &mut Page, summary: &Summary, explained: &[&str]) {
     let others =
         summary.failures.error_reasons.keys().filter(|name| !explained.contains(&name.as_str()));
@@ -309,7 +309,7 @@ pub(crate) fn most_first(classes: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     rows
 }
 
-/// Connections, handshakes and bytes.
+/// Writes connections, handshakes and bytes.
 pub(crate) fn server_side(page: &mut Page, summary: &Summary) {
     let ConnectionSummary { counts: c, lost_idle, lost_in_use } = &summary.connections;
     let mut items = vec![

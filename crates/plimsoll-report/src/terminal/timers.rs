@@ -205,7 +205,7 @@ pub(crate) fn longest(page: &mut Page, summary: &Summary) {
     )
 }
 
-/// For a table's cell, which nothing tears.
+/// Formats a time for the cell of a table, which is not wrapped.
 fn time(ms: f64) -> String {
     Nanos::from_secs_f64(ms / 1e3).to_string()
 }

@@ -43,7 +43,7 @@ pub(super) const fn mark(verdict: Verdict) -> char {
     }
 }
 
-/// Latency over the last seconds: from below p50, p99 and the largest, and the deadline.
+/// Draws latency over the last seconds: from below p50, p99 and the largest, and the deadline.
 pub(super) fn latency(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     let count = seconds_shown(state, area);
     let seconds = state.seconds.iter().rev().take(count);
@@ -82,7 +82,7 @@ fn seconds_shown(state: &State, area: Rect) -> usize {
     state.seconds.len().clamp(SECONDS_MIN, columns.max(SECONDS_MIN))
 }
 
-/// Lines over the last `count` seconds, with dashes at `mark`.
+/// Draws lines over the last `count` seconds, with dashes at `mark`.
 fn over_time(
     count: usize,
     mark: Option<f64>,
@@ -108,7 +108,8 @@ fn over_time(
     frame.render_widget(Chart::new(sets).x_axis(x).y_axis(y).legend_position(None), area);
 }
 
-/// Connections held at the end of each of the last seconds, and the number that the steps were to reach so far.
+/// Draws the connections held at the end of each of the last seconds, and the number that the steps were to reach so
+/// far.
 pub(super) fn held(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     let count = seconds_shown(state, area);
     let seconds = state.seconds.iter().rev().take(count).enumerate();
@@ -122,7 +123,7 @@ pub(super) fn held(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect
     over_time(count, asked, &[(held, Color::Cyan)], y, look, frame, area);
 }
 
-/// Trials: load against p99, and the bounds.
+/// Draws the trials, load against p99, and the bounds.
 pub(super) fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     let deadline = state.head.deadline.map(|limit| limit.as_millis_f64());
     let latencies = state.trials.iter().filter_map(|trial| trial.p99_ms).chain(deadline);
@@ -198,7 +199,7 @@ impl Scale {
         if self.linear { ms } else { ms.max(LEAST_MS).log10() }
     }
 
-    /// Evenly spaced, as many as there is room for.
+    /// Returns evenly spaced labels, as many as there is room for.
     fn labels(&self, rows: u16) -> Vec<String> {
         let [bottom, top] = self.bounds;
         let steps = if self.linear { 2.0 } else { top - bottom };

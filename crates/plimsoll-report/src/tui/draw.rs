@@ -89,7 +89,7 @@ fn panels(state: &State) -> Vec<Panel> {
     panels
 }
 
-/// Command and target, and where the run is, at the right edge.
+/// Returns a line with command and target, and the progress of the run at the right edge.
 fn title(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
     let slo = state.head.slo.as_ref().map(|slo| format!("  SLO {slo}")).unwrap_or_default();
     let what = format!("plimsoll {}  {}{slo}", state.head.command, state.head.target);
@@ -125,7 +125,7 @@ fn rate(count: u64) -> String {
     Rate::per_second(count as f64).unwrap_or_default().to_string()
 }
 
-/// The rates of the last second and the counts so far.
+/// Returns a line with the rates of the last second and the counts so far.
 fn figures(state: &State) -> Line<'static> {
     let load = &state.run.load;
     let (offered, ended) = state.seconds.back().map_or((0, 0), |last| (last.offered, last.ended));
@@ -140,7 +140,7 @@ fn figures(state: &State) -> Line<'static> {
     ))
 }
 
-/// Everything above the panel, the most important first.
+/// Returns the lines above the panel, the most important first.
 fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
     let mut lines = vec![title(state, elapsed, area.width)];
     lines.extend(state.run.hold_line(elapsed).map(Line::from));
@@ -252,7 +252,7 @@ fn short_ms(value: Option<f64>) -> String {
     }
 }
 
-/// Everything below the panel, the most important last.
+/// Returns the lines below the panel, the most important last.
 fn bottom(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
     let (load, connections) = (&state.run.load, &state.run.load.connections);
     let last = state.run.second.as_ref();
@@ -332,7 +332,7 @@ fn host_line(name: &str, host: &HostRow) -> Line<'static> {
     ))
 }
 
-/// One panel with its title.
+/// Draws one panel with its title.
 fn panel(what: Panel, state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     let rows = usize::from(area.height).saturating_sub(1);
     match what {
@@ -359,7 +359,7 @@ fn panel(what: Panel, state: &State, look: &Look, frame: &mut Frame<'_>, area: R
     }
 }
 
-/// The chart of what is held, and below it what was opened and lost in each second.
+/// Draws the chart of held connections, and below it the connections opened and lost in each second.
 fn connections(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     let [chart, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(2)]).areas(area);
     chart::held(state, look, frame, chart);
@@ -379,7 +379,7 @@ fn errors(state: &State, rows: usize) -> Vec<Line<'static>> {
     lines.map(|(class, n)| Line::from(format!("{:>12}  {}", grouped(n), class.name()))).collect()
 }
 
-/// The chart of trials, and below it the last ones in words.
+/// Draws the chart of trials, and below it the last ones in words.
 fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     // Levels of a plain hold have no verdict to be drawn.
     let listed = if state.trials.is_empty() { area.height } else { (area.height / 3).min(8) };

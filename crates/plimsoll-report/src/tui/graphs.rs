@@ -92,7 +92,7 @@ fn title(state: &Watched, elapsed: Nanos, width: u16) -> Line<'static> {
     titled(&format!("plimsoll watch  {}", state.host), &place, width)
 }
 
-/// Everything in one line.
+/// Returns all figures in one line.
 fn short(state: &Watched) -> Line<'static> {
     let Some(point) = state.points.back() else { return waiting() };
     let mean = point.cpus.iter().map(|busy| f64::from(*busy) / 100.0).sum::<f64>()
@@ -106,7 +106,7 @@ fn waiting() -> Line<'static> {
     Line::from("Waiting for the second reading.")
 }
 
-/// Everything below the panels, the most important last.
+/// Returns the lines below the panels, the most important last.
 fn bottom(state: &Watched, look: &Look) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     if let Some(now) = &state.now {
@@ -127,7 +127,7 @@ fn bottom(state: &Watched, look: &Look) -> Vec<Line<'static>> {
     lines
 }
 
-/// The five graphs.
+/// Draws the five graphs.
 fn graphs(state: &Watched, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     let Some(now) = &state.now else { return frame.render_widget(waiting(), area) };
     let title = format!("the last intervals of {}, the latest at the right", state.interval);
@@ -273,7 +273,7 @@ fn draw_graph(graph: &Graph, state: &Watched, look: &Look, frame: &mut Frame<'_>
     }
 }
 
-/// A column for each value, the last one at the right edge, from 0 to `top`.
+/// Draws a column for each value, the last one at the right edge, from 0 to `top`.
 fn draw_bars(
     values: impl DoubleEndedIterator<Item = Option<f64>>,
     top: f64,
@@ -293,7 +293,7 @@ fn draw_bars(
     frame.render_widget(bars, area);
 }
 
-/// A graph for each CPU; where there are too many, for those that were busiest lately.
+/// Draws a graph for each CPU; if there are too many, for the CPUs that were busiest lately.
 fn draw_cpus(state: &Watched, now: &Now, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     let rows = usize::from(area.height);
     let all = now.cpus.len();

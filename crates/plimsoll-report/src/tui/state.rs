@@ -135,7 +135,7 @@ impl Tracker {
         self.state.notes.iter().map(String::as_str)
     }
 
-    /// Somebody has asked for an end, which comes once open operations have ended.
+    /// Records that the user has stopped the run, which ends once open operations have ended.
     pub fn handle_stop(&mut self) {
         self.state.stopping = true;
     }

@@ -147,7 +147,7 @@ fn a_search_is_drawn_at_each_size() {
     }
 }
 
-/// Columns of the chart of trials that are bounds.
+/// Returns the columns of the chart of trials that are bounds.
 fn bound_columns(tracker: &Tracker) -> Vec<usize> {
     let text = drawn(tracker, &look(), 120, 40);
     let bars = |line: &str| -> Vec<usize> {

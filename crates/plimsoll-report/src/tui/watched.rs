@@ -92,7 +92,7 @@ pub(super) struct Process {
 }
 
 impl Watched {
-    /// Before the first reading.
+    /// Creates the state before the first reading.
     pub fn new(host: &str, interval: Nanos, planned: Option<Nanos>) -> Self {
         Self { host: clean(host), interval, planned, ..Self::default() }
     }

@@ -126,7 +126,7 @@ impl ViewBuilder {
         self.count(patch.into_iter().collect())
     }
 
-    /// The run is over, and this was found.
+    /// Completes the document with the summary of the run.
     pub fn finish(&mut self, summary: &Summary) -> Vec<Patch> {
         let mut patches = self.end_seconds();
         self.view.summary = Some(summary.clone());
@@ -194,7 +194,7 @@ impl ViewBuilder {
         patches
     }
 
-    /// The last second becomes part of a column; `next` follows it in the same load.
+    /// Adds the last second to a column; `next` follows it in the same load.
     fn take_last(&mut self, next: Option<&Interval>) -> Option<Patch> {
         let (last, asked) = self.last.take()?;
         let RunState { trial, planned, .. } = self.run;
@@ -205,7 +205,7 @@ impl ViewBuilder {
         if self.open.seconds >= self.column_s { self.end_stretch() } else { None }
     }
 
-    /// A load is over.
+    /// Completes the columns of a load that has ended.
     fn end_seconds(&mut self) -> Vec<Patch> {
         let last = self.take_last(None);
         last.into_iter().chain(self.end_stretch()).collect()
@@ -243,7 +243,7 @@ impl ViewBuilder {
         Patch::Trial(Box::new(row))
     }
 
-    /// The levels of a hold, each when its connections were all there; a later one may have fewer.
+    /// Returns the levels of a hold, each at the time when all its connections were open; a later level may have fewer.
     fn levels(&self) -> Vec<Level> {
         let mut rows = self.rows.iter().peekable();
         let mut levels = Vec::new();

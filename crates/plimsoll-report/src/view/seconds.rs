@@ -121,7 +121,7 @@ struct Whole {
 }
 
 impl Stretch {
-    /// One more second, which ends at `end_s`.
+    /// Adds a second, which ends at `end_s`.
     pub(super) fn add(&mut self, tally: &Tally, trial: Option<u32>, is_whole: bool, end_s: f64) {
         (self.trial, self.end_s) = (trial, end_s);
         self.seconds += 1;

@@ -69,7 +69,7 @@ pub(crate) fn limit_tone(limit: &LimitUse) -> Tone {
     }
 }
 
-/// `open files of haproxy: 16,000 of 20,000 used (80 %), full in 2.00 s at this rate`.
+/// Returns `open files of haproxy: 16,000 of 20,000 used (80 %), full in 2.00 s at this rate`.
 pub(crate) fn limit_text(limit: &LimitUse, history: &History) -> String {
     format!(
         "{}: {} of {} used ({} %){}",
@@ -81,7 +81,7 @@ pub(crate) fn limit_text(limit: &LimitUse, history: &History) -> String {
     )
 }
 
-/// So much of what is limited, with its unit.
+/// Formats an amount of a limited resource with its unit.
 pub(crate) fn limit_amount(limit: &LimitUse, value: f64) -> String {
     match limit.id.kind.unit() {
         Unit::Bytes => bytes(value as u64),

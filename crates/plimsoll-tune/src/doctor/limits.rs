@@ -107,7 +107,7 @@ fn coordinator(shape: &Shape, limits: &HostLimits) -> Option<Need> {
     Some(descriptors_of("coordinator", shape, limits, &need, &String::new))
 }
 
-/// `or` is another way to the same end.
+/// Returns the need of open files of one process; `or` returns another remedy.
 fn descriptors_of(
     whose: &str,
     shape: &Shape,
@@ -204,8 +204,8 @@ fn ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
     .judge(shape.connections)
 }
 
-/// The kernel looks at every second port of the range first, and at the others once all of these are taken: above half
-/// of the range each `connect` of HAProxy took 19 ms, with 14,116 ports taken
+/// Returns the need of half of the source ports. The kernel tries every second port of the range first, and the others
+/// once all of these are taken: above half of the range each `connect` of HAProxy took 19 ms, with 14,116 ports taken
 /// (docs/journal/2026-11-24-ports-of-a-proxy.md).
 fn half_of_ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
     let have = hop.connections_max(limits).map(|ports| ports / 2);
@@ -246,7 +246,7 @@ fn memory(shape: &Shape, limits: &HostLimits) -> Need {
     .judge(shape.connections)
 }
 
-/// The group's limit includes the kernel memory of its sockets.
+/// Returns the need of the control group, whose limit includes the kernel memory of its sockets.
 fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
     let Allowance { left, max } = limits.cgroup.memory_bytes?;
     let limit = Limit {

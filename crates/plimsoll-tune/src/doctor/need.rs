@@ -134,17 +134,17 @@ impl Fix {
         Self { now: text.into(), settings: Vec::new() }
     }
 
-    /// With `words` before it.
+    /// Returns the fix with `words` before it.
     pub(super) fn after(self, words: &str) -> Self {
         Self { now: format!("{words}{}", self.now), ..self }
     }
 
-    /// With `words` behind it.
+    /// Returns the fix with `words` after it.
     pub(super) fn or(self, words: &str) -> Self {
         Self { now: format!("{}{words}", self.now), ..self }
     }
 
-    /// Both, joined by `words`.
+    /// Returns both fixes, joined by `words`.
     pub(super) fn then(self, words: &str, next: Self) -> Self {
         let settings = self.settings.into_iter().chain(next.settings).collect();
         Self { now: format!("{}{words}{}", self.now, next.now), settings }

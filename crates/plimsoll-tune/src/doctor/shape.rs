@@ -112,7 +112,7 @@ impl Shape {
         self.parts.iter().map(|part| part.sockets).max().unwrap_or(1).max(1)
     }
 
-    /// Closed connections that rest for `seconds` at this side.
+    /// Returns the number of closed connections that rest for `seconds` at this side.
     pub(super) const fn time_wait(&self, seconds: u64) -> u64 {
         if self.closes_by_reset { 0 } else { self.opened_per_s.saturating_mul(seconds) }
     }

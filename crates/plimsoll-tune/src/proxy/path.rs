@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Dialect;
 
 impl Dialect {
-    /// `path` as one word: as it is where no character has a meaning, else in quotes.
+    /// Returns `path` as one word: unchanged if no character is special, otherwise in quotes.
     pub fn word(&self, path: &Path) -> String {
         let text = path.to_string_lossy();
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);

@@ -35,7 +35,7 @@ impl Text {
         self.text.push('\n');
     }
 
-    /// A comment, wrapped.
+    /// Writes a wrapped comment.
     pub(super) fn comment(&mut self, words: &str) {
         let mut line = String::from("#");
         for word in words.split(' ') {

@@ -113,7 +113,7 @@ fn is_reached(old: &str, wanted: &str, now: &str) -> bool {
     now == wanted || numbers().is_some_and(is_raised)
 }
 
-/// `net.core.somaxconn` is `proc/sys/net/core/somaxconn` below `root`.
+/// Returns the path of a setting: `net.core.somaxconn` is `proc/sys/net/core/somaxconn` below `root`.
 pub(super) fn setting_path(root: &Path, name: &str) -> PathBuf {
     root.join("proc/sys").join(name.replace('.', "/"))
 }

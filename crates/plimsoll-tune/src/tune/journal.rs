@@ -218,7 +218,7 @@ impl Journal {
         Ok(Some(journal))
     }
 
-    /// False for a record that cannot stand there.
+    /// Adds a record; returns `false` if the record cannot be at this place.
     fn add(&mut self, record: Record) -> bool {
         let count = self.entries.len();
         match record {

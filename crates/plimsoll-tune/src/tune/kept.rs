@@ -96,13 +96,13 @@ fn system_unit(group: &str) -> Option<&str> {
     Some(unit).filter(|unit| !is_users && is_unit_name(unit))
 }
 
-/// `true` for a name that a unit of systemd can have.
+/// Reports whether a unit of systemd can have this name.
 fn is_unit_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":_.\\@-".contains(&byte);
     !name.is_empty() && name.bytes().all(is_allowed)
 }
 
-/// `true` for a file that [`keep`] writes, named without the `/` in front.
+/// Reports whether [`keep`] writes this file, named without the `/` in front.
 pub(super) fn is_kept_file(path: &Path) -> bool {
     let Some(path) = path.to_str().map(|path| format!("/{path}")) else { return false };
     let unit = UNIT_FILE

@@ -99,7 +99,7 @@ pub fn revert(
     Ok(all)
 }
 
-/// `true` for a change that `apply` makes: a setting of the kernel, or one of the files of `--persist`.
+/// Reports whether `apply` makes such a change: a setting of the kernel, or one of the files of `--persist`.
 fn is_ours(root: &Path, change: &Item) -> bool {
     let Ok(below) = change.path().strip_prefix(root) else { return false };
     if !below.components().all(|part| matches!(part, Component::Normal(_))) {

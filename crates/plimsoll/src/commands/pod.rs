@@ -65,14 +65,14 @@ fn read_number(path: &Path) -> Option<u32> {
     input_file::read_text(path, NUMBER_BYTES_MAX).ok()?.trim().parse().ok()
 }
 
-/// This program with these words.
+/// Returns the command that runs this program with these words.
 fn here(words: &[String]) -> Command {
     let mut command = Command::new(process::own_executable());
     command.arg0("plimsoll").args(words);
     command
 }
 
-/// This program with the words of an order, in a new folder with its files.
+/// Returns the command that runs this program with the words of an order, in a new folder with its files.
 fn ordered(dir: &Path, inputs: &Path) -> io::Result<Command> {
     let order = Order::read(dir)?;
     order.place(inputs)?;

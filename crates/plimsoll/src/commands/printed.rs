@@ -15,7 +15,7 @@ pub(super) fn print(json: Option<&OutputFile>, object: &str, text: &str) -> Resu
     if json == Some(&OutputFile::Stdout) { Ok(()) } else { say(text) }
 }
 
-/// A reader that has gone away is no failure.
+/// Prints a text. A reader that has exited is no failure.
 pub(super) fn say(text: &str) -> Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -130,7 +130,7 @@ fn check_ports(listeners: &[Listener]) -> Result<()> {
     Ok(())
 }
 
-/// One line per listener on standard output, so that a script can wait for it and read the port.
+/// Prints one line per listener to standard output, so that a script can wait for it and read the port.
 fn announce(listeners: &[Listener], processes: u32, self_signed: &str) {
     let mut out = std::io::stdout();
     for listener in listeners {

@@ -111,7 +111,7 @@ impl Pool {
     }
 }
 
-/// Good answers per second.
+/// Returns the good answers per second.
 fn carried(measurement: &TrialMeasurement) -> Rate {
     let seconds = measurement.window.as_secs_f64().max(1e-3);
     Rate::per_second(measurement.tally.ok as f64 / seconds).unwrap_or_default()

@@ -422,7 +422,7 @@ struct Trial<'a> {
     pass: Pass,
 }
 
-/// One trial: a load, the SUT's CPU from its start to the end of sending, and what else was seen.
+/// Runs one trial: a load, the SUT's CPU time from its start to the end of sending, and all other observations.
 fn run_trial(
     job: &RateJob,
     &Trial { plan, request, abort, pass }: &Trial<'_>,
@@ -455,8 +455,8 @@ fn run_trial(
     session.run_load(&load, listen)
 }
 
-/// Trials at loads that the search left out, so that what each operation uses of a resource is known from several. They
-/// come after the answer and change nothing of it; a server that did not come back is left alone.
+/// Runs trials at loads that the search left out, so that the use of a resource per operation is known from several.
+/// They come after the answer and change nothing of it; a server that did not come back is left alone.
 fn measure_usage(
     (job, plan): (&RateJob, &LoadPlan),
     pool: &Pool,

@@ -64,7 +64,8 @@ impl Remedies {
         self.start_processes(needed, &why, plan, session)
     }
 
-    /// After a judged trial over so many connections: what it lacked, once for each.
+    /// Adds processes or source addresses after a judged trial that ran out of files or ports; returns a note. Each
+    /// remedy is applied once.
     pub(super) fn add(
         &mut self,
         trial: &TrialRecord,
@@ -152,7 +153,7 @@ fn sources_for(connections: f64, ports: u64) -> u64 {
     (needed.ceil() as u64).clamp(2, SOURCES_MAX)
 }
 
-/// Up to `needed` addresses that reach every server: on loopback all of 127.0.0.0/8 is there for the
+/// Returns up to `needed` addresses that reach every server: on loopback all of 127.0.0.0/8 is there for the
 /// asking, elsewhere those of the interface that leads to them all.
 pub(super) fn more_sources(plan: &LoadPlan, needed: u64) -> Vec<IpAddr> {
     let servers = || plan.destinations.iter().flat_map(|server| &server.addresses);

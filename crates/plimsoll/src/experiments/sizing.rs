@@ -32,7 +32,7 @@ pub(crate) struct SizingExperiment {
 }
 
 impl SizingExperiment {
-    /// At least two values; `target` is what reports call all of them.
+    /// Creates a sweep over at least two values; `target` is the name of all of them in reports.
     pub(crate) fn new(job: TurnsJob, unit: &'static str, target: &str, values: Vec<Sized>) -> Self {
         let (mut values, sides): (Vec<_>, Vec<_>) = values.into_iter().unzip();
         let rounds_planned = job.rounds;

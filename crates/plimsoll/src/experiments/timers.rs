@@ -17,7 +17,7 @@ use crate::session::{Session, Timers};
 /// Period of checking the probe for its end.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
 
-/// The timers of one load or hold: those observed, and the longest that it could have observed.
+/// Returns the timers of one load or hold: the observed ones, and the longest one that it could have observed.
 pub(super) fn of_one_load(
     plan: &LoadPlan,
     server: &dyn WatchedServer,
@@ -33,7 +33,7 @@ pub(super) fn of_one_load(
     }
 }
 
-/// Our own timers, and those of the server as far as they are configured or can be read.
+/// Returns our own timers, and the timers of the server as far as they are configured or can be read.
 fn known(plan: &LoadPlan, server: &dyn WatchedServer) -> Vec<KnownTimer> {
     let mut known = cliffs::own_timers(plan);
     known.extend(server.timers(plan));

@@ -25,7 +25,7 @@ pub(super) enum Pass {
     Again,
 }
 
-/// `SLO p99<50ms,errors<0.1%`, and whether it was asked for.
+/// Returns `SLO p99<50ms,errors<0.1%`, and whether it was asked for.
 pub(super) fn objective(search: &SearchJob) -> String {
     let default = if search.slo_given { "" } else { " (the default; change it with --slo)" };
     let further: String = search.further.iter().map(|slo| format!("; {slo}")).collect();

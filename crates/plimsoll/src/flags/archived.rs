@@ -66,7 +66,7 @@ pub(crate) fn line(
     words
 }
 
-/// Each time that `arg` was given: its place in the line, and its words.
+/// Returns every occurrence of `arg`: its place in the line, and its words.
 fn occurrences(
     arg: &Arg,
     matches: &ArgMatches,

@@ -33,8 +33,8 @@ fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Command lines of plimsoll in fences, continued lines joined. In a fence of shell each line counts that begins with
-/// the program, in others each that has a prompt.
+/// Returns the command lines of plimsoll in fences, continued lines joined. In a fence of shell each line counts that
+/// begins with the program, in others each that has a prompt.
 fn commands(text: &str) -> Vec<String> {
     let joined = text.replace("\\\n", " ");
     let mut commands = Vec::new();
@@ -59,7 +59,7 @@ fn commands(text: &str) -> Vec<String> {
     commands
 }
 
-/// Command lines of plimsoll in YAML: those of scripts, and lists of words for containers.
+/// Returns the command lines of plimsoll in YAML: in scripts, and in lists of words for containers.
 fn commands_of_yaml(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| {
         let line = line.trim().trim_start_matches("- ");

@@ -239,7 +239,7 @@ fn without_credentials(text: &str) -> String {
     if has_user || text.contains("://") { shown_url(text) } else { text.to_owned() }
 }
 
-/// The flag an error is about, without its value: `--rate`.
+/// Returns the flag that an error is about, without its value: `--rate`.
 fn argument(error: &clap::Error) -> String {
     flag_only(&text(error, ContextKind::InvalidArg).unwrap_or_default())
 }

@@ -53,7 +53,7 @@ fn write(share: &Path, date: &str) -> io::Result<()> {
     write_pages(&parser, &pages, date)
 }
 
-/// The page of a command, and those of the commands below it.
+/// Writes the page of a command, and the pages of the commands below it.
 fn write_pages(command: &clap::Command, pages: &Path, date: &str) -> io::Result<()> {
     let source = concat!("plimsoll ", env!("CARGO_PKG_VERSION"));
     let title = command.get_display_name().unwrap_or("plimsoll").to_uppercase();
@@ -79,7 +79,7 @@ fn write_pages(command: &clap::Command, pages: &Path, date: &str) -> io::Result<
     command.get_subcommands().try_for_each(|below| write_pages(below, pages, date))
 }
 
-/// Every user of the host that it is installed on reads it.
+/// Writes a file that every user can read, because it is installed for all users of a host.
 fn write_shared(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = WholeFile::create_shared(path)?;
     file.write_all(text)?;
@@ -96,7 +96,7 @@ fn section(paragraph: &str) -> (Option<&'static str>, &str) {
         .unwrap_or((None, paragraph))
 }
 
-/// Prose is filled; what is indented stays as it is.
+/// Writes sections: prose is filled, indented text stays unchanged.
 fn write_sections(page: &mut Vec<u8>, sections: &[(Option<&str>, &str)]) -> io::Result<()> {
     let mut roff = Roff::new();
     for (heading, text) in sections {

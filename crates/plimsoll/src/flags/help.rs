@@ -185,7 +185,7 @@ fn filled(paragraph: &str) -> String {
     paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Everything of a command but its flags.
+/// Returns a copy of a command without its flags.
 fn copy_without_args(command: &Command) -> Command {
     let mut copy = Command::new(kept(command.get_name()))
         .version(env!("CARGO_PKG_VERSION"))

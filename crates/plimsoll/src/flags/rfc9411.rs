@@ -87,7 +87,8 @@ fn target_load(text: &str) -> Result<TargetLoad, ParseError> {
     load.ok_or_else(|| refuse(text, "a load above 0 such as 5k, 5000/s or 10Gbit/s"))
 }
 
-/// Whole seconds: the samples are a second each. One sample deviates from no other.
+/// Parses a time in whole seconds, the length of a sample. At least two are needed, because one sample has no
+/// deviation.
 fn sustain(text: &str) -> Result<Nanos, ParseError> {
     const MIN: Nanos = Nanos::from_secs(2);
     const MAX: Nanos = Nanos::from_secs(24 * 3600);

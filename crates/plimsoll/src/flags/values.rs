@@ -234,7 +234,7 @@ pub(crate) fn memory(text: &str) -> Result<u64, ParseError> {
     }
 }
 
-/// `HOST:PORT` as a proxy's configuration has it: one word, with nothing that ends a line there.
+/// Parses `HOST:PORT` as a proxy's configuration has it: one word, with nothing that ends a line there.
 pub(crate) fn host_and_port(text: &str) -> Result<String, ParseError> {
     let is_host = |host: &str| {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]*".contains(&byte);
@@ -452,7 +452,7 @@ pub(crate) fn process_id(text: &str) -> Result<u32, ParseError> {
     pid.ok_or_else(|| refuse(text, "the id of a process"))
 }
 
-/// nginx's stub_status page.
+/// Parses the URL of nginx's stub_status page.
 pub(crate) fn status_url(text: &str) -> Result<TargetUrl, ParseError> {
     let url = text.parse::<TargetUrl>().ok().filter(|url| !url.tls);
     url.ok_or_else(|| refuse(text, "stub_status over plain HTTP: http://HOST:PORT/PATH"))

@@ -29,7 +29,7 @@ pub(crate) struct WebSocketFlags {
 }
 
 impl WebSocketFlags {
-    /// The first flag about answers that was given, if any was.
+    /// Returns the first flag about answers that was given, if any was.
     pub(crate) fn first_of_answers(&self) -> Option<&'static str> {
         let given = [
             (self.expect.is_some(), "--expect"),

@@ -220,7 +220,7 @@ fn unused(arms: &[ArmLine], of: Measures) -> Vec<String> {
     )]
 }
 
-/// `args` as archives have them, as one line that a shell splits into words.
+/// Returns `args` as archives have them, as one line that a shell splits into words.
 fn shown(args: &[String]) -> String {
     let args = std::iter::once("plimsoll").chain(args.iter().map(String::as_str));
     let words = archived::line(args.map(OsString::from), &[]).split_off(1);

@@ -15,7 +15,7 @@ pub(crate) fn needs(flags: &GoalFlags) -> Result<Needs> {
     Ok(Needs::of(&shape(flags), &limits(flags.pid)?))
 }
 
-/// This host's limits; those of processes may be another one's.
+/// Returns this host's limits; the limits of processes may be those of `pid`.
 fn limits(pid: Option<u32>) -> Result<HostLimits> {
     let Some(pid) = pid else { return Ok(host_limits()) };
     let unreadable = || {

@@ -43,7 +43,7 @@ pub(super) fn apply(
     }
 }
 
-/// The target becomes a call of a method of gRPC; its body is the message.
+/// Makes the target a call of a gRPC method; its body is the message.
 fn call(
     targets: &mut [Target],
     method: &str,

@@ -57,7 +57,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// This host's.
+    /// Creates the inputs of this host.
     pub(crate) fn of_host(stdin: impl Read + 'static) -> Self {
         Self {
             stdin: Box::new(stdin),
@@ -72,7 +72,7 @@ impl Inputs {
         }
     }
 
-    /// Default number of threads of each of `processes` on this host.
+    /// Returns the default number of threads of each of `processes` on this host.
     pub(crate) fn threads_default(&self, processes: u32) -> u32 {
         let threads = self.cpus.min(THREADS_DEFAULT_MAX).div_ceil(processes.max(1) as usize);
         u32::try_from(threads.max(1)).unwrap_or(1)
@@ -128,14 +128,14 @@ impl Inputs {
         Ok(name(kept, refused))
     }
 
-    /// The one address of `host` to listen on or to send to: IPv4 where there is one.
+    /// Returns the one address of `host` to listen on or to send to: IPv4 where there is one.
     pub(crate) fn address_of(&self, host: &str) -> Result<IpAddr> {
         let found = self.lookup(host, 0)?;
         let best = found.iter().find(|address| address.is_ipv4()).or_else(|| found.first());
         best.map(SocketAddr::ip).ok_or_else(|| no_address(host))
     }
 
-    /// At least one address, without repetition.
+    /// Looks up a name: at least one address, without repetition.
     fn lookup(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, port)]);
@@ -148,7 +148,7 @@ impl Inputs {
     }
 }
 
-/// Size of the ephemeral port range without the reserved ports; the kernel's default where it cannot
+/// Returns the size of the ephemeral port range without the reserved ports; the kernel's default where it cannot
 /// be read.
 fn source_ports(settings: &Path) -> u64 {
     const DEFAULT: (u64, u64) = (32_768, 60_999);

@@ -57,7 +57,7 @@ fn checked(token: OsString) -> Result<String> {
     })
 }
 
-/// 128 bits of chance.
+/// Returns a token of 128 random bits.
 fn new_token() -> Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")

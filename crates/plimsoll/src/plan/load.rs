@@ -259,7 +259,7 @@ fn check_waits(deadline: Option<Nanos>, linger: Nanos) -> Result<()> {
     Ok(())
 }
 
-/// Each host is to make a part of the load.
+/// Checks that each host gets a connection: each makes a part of the load.
 fn check_hosts_have_connections(hosts: Option<&LoadHosts>, connections: u64) -> Result<()> {
     let count = hosts.map_or(0, |hosts| hosts.hosts.len());
     refuse_if!(count as u64 > connections;
@@ -268,7 +268,7 @@ fn check_hosts_have_connections(hosts: Option<&LoadHosts>, connections: u64) -> 
     Ok(())
 }
 
-/// The hosts' own addresses are other servers than the one that is meant.
+/// Refuses a server on loopback with other hosts, whose loopback addresses are other servers.
 fn check_hosts_reach(hosts: Option<&LoadHosts>, is_loopback: bool) -> Result<()> {
     // Hosts of another launcher, and agents that connect by themselves, may be this host.
     let is_elsewhere =
@@ -279,7 +279,7 @@ fn check_hosts_reach(hosts: Option<&LoadHosts>, is_loopback: bool) -> Result<()>
     Ok(())
 }
 
-/// `--method` and `--targets` contradict each other before any file is read.
+/// Refuses `--method` with `--targets` before any file is read.
 fn check_request_source(to: &Destination) -> Result<()> {
     refuse_if!(to.server.targets.is_some() && to.request.method.is_some();
         "--targets names the method of each request, and --method another"; "drop --method");
@@ -299,7 +299,7 @@ fn check_answers(parts: &Parts<'_>) -> Result<()> {
     Ok(())
 }
 
-/// --handshake-only sends no request, so it conflicts with every flag that describes one.
+/// Refuses flags that describe a request with --handshake-only, which sends none.
 fn check_handshake_only(flags: &LoadFlags) -> Result<()> {
     let request = &flags.request;
     let described = [

@@ -87,7 +87,7 @@ impl Job {
         }
     }
 
-    /// Like [`Self::load`], mutable.
+    /// Returns [`Self::load`] mutably.
     pub(crate) fn load_mut(&mut self) -> &mut LoadJob {
         match self {
             Self::Rate(job) => &mut job.load,

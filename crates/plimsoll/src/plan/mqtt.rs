@@ -139,7 +139,7 @@ fn deliveries(plan: &MqttPlan, target: &Target, connections: u64) -> Result<Opti
     Ok(Some(DeliveryPlan { run }))
 }
 
-/// To how many subscriptions each publish of a load is delivered, where they are as many for all of them.
+/// Returns the number of subscriptions to which each publish of a load is delivered; all publishes must have the same.
 pub(super) fn deliveries_each(plan: &LoadPlan) -> Result<u64> {
     let publish = plan.targets.first().and_then(|target| target.publish.as_ref());
     let counted = plan.mqtt.as_ref().filter(|mqtt| mqtt.deliveries.is_some());
@@ -172,7 +172,7 @@ fn in_flight(flags: &MqttFlags, target: &Target) -> Result<u16> {
     Ok(in_flight)
 }
 
-/// The keep-alive of CONNECT. Where heartbeats are further apart, connections ping between them.
+/// Returns the keep-alive of CONNECT. If heartbeats are further apart, connections ping between them.
 fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> u16 {
     let beat_s = match pacing {
         Pacing::Hold(hold) => hold.heartbeat.map_or(0, |beat| beat.0.div_ceil(NANOS_PER_S)),

@@ -13,7 +13,7 @@ use crate::flags::values::{ArrivalsFlag, RampTo};
 const RATE_DEFAULT: f64 = 50.0;
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
-/// The pacing, and the rate of an open loop as the flags give it.
+/// Returns the pacing, and the rate of an open loop as the flags give it.
 pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, Vec<RateStep>)> {
     let closed = flags.rate == Some(Rate::ZERO);
     if !flags.stages.is_empty() {

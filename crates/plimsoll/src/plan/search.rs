@@ -66,7 +66,7 @@ pub(crate) struct SearchJob {
 }
 
 impl SearchJob {
-    /// Trial and rest time of a search for a rate.
+    /// Returns the trial and rest time of a search for a rate.
     pub(crate) fn budget(&self) -> Nanos {
         self.budget.unwrap_or_else(|| self.mode.limits().budget)
     }

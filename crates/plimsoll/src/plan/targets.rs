@@ -144,7 +144,7 @@ fn listed(
     Ok(targets)
 }
 
-/// The user's headers, where the target has none of that name; then our User-Agent, unless there is
+/// Adds the user's headers that the target does not have, then our User-Agent, unless there is
 /// one.
 fn add_headers(target: &mut Target, headers: &[(String, String)]) {
     let own: Vec<_> = target.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();

@@ -102,7 +102,7 @@ pub(crate) fn load_job(flags: &[&str]) -> LoadJob {
     }
 }
 
-/// The hold that `flags` ask for.
+/// Returns the hold that `flags` ask for.
 pub(crate) fn hold_job(flags: &[&str]) -> HoldJob {
     held(&[&["hold"], flags].concat())
 }

@@ -82,9 +82,9 @@ pub(crate) fn build(
     Ok(TunedProxy { installed, goal, configuration })
 }
 
-/// Full TLS handshakes per second of one CPU, by the kind of key in `pem`, which its length shows. One thread of
-/// HAProxy with OpenSSL 3 made at most 3,005 with ECDSA P-256 and 1,760 with RSA-2048 on an idle server CPU of 2023;
-/// longer keys follow from the time of a signature (docs/journal/2026-11-26-advice.md).
+/// Returns the full TLS handshakes per second of one CPU, by the kind of key in `pem`, which its length shows. One
+/// thread of HAProxy with OpenSSL 3 made at most 3,005 with ECDSA P-256 and 1,760 with RSA-2048 on an idle server CPU
+/// of 2023; longer keys follow from the time of a signature (docs/journal/2026-11-26-advice.md).
 fn handshakes_per_cpu(pem: &str) -> u64 {
     let key = pem
         .split("-----BEGIN ")

@@ -94,7 +94,7 @@ pub(crate) trait Experiment {
         None
     }
 
-    /// Other hosts make the load and have this room; its plan has as many connections as fit. Returns notes.
+    /// Reduces the connections of the plan to the room of the other hosts that make the load. Returns notes.
     fn fit_hosts(&mut self, _: Room) -> Vec<String> {
         Vec::new()
     }

@@ -155,7 +155,7 @@ struct BadSeconds {
 }
 
 impl BadSeconds {
-    /// One more second; of the wait for the last answers it counts only if operations ended badly in it.
+    /// Adds a second. A second of the wait for the last answers counts only if operations failed in it.
     fn add(&mut self, second: &Tally, is_draining: bool) {
         let interrupted = second.failures.operations.get(ErrorClass::Interrupted);
         let failed = second.failed_by_peer().saturating_sub(interrupted);
@@ -361,7 +361,7 @@ fn memory_use(seen: HostUse<'_>, resident: u64) -> Option<MemoryUse> {
     })
 }
 
-/// The SUT's count beside ours: of requests, or of connections where nothing is sent on them. Servers
+/// Returns the SUT's count beside ours: of requests, or of connections if no request is sent on them. Servers
 /// do not count the messages of other protocols than HTTP.
 ///
 /// The load uses all front ends of the SUT or one of them: the one whose count fits best counts. Others are used by

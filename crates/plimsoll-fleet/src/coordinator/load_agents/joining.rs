@@ -148,7 +148,7 @@ impl LoadAgents {
         }
     }
 
-    /// An event of the one that is on its way.
+    /// Handles an event of the agent that is about to join.
     pub(super) fn handle_newcomer(
         &mut self,
         joining: &mut Joining<'_>,

@@ -52,7 +52,7 @@ impl LoadRun {
         ramp
     }
 
-    /// Another agent, which begins with second `first`, takes part in a running hold. The others stop opening
+    /// Adds an agent to a running hold, in which it starts with second `first`. The others stop opening
     /// connections and say how many they have tried; then all go on with what is left of the ramp in progress.
     pub(in crate::coordinator) fn join(&mut self, member: Member, first: u32, now: Nanos) {
         let of = member.shard.of;
@@ -105,7 +105,7 @@ impl LoadRun {
         self.parts.iter().map(|part| part.member.threads).sum()
     }
 
-    /// The hold is over: its connections are closed once what is in flight was answered or has timed out.
+    /// Ends the hold: its connections are closed once open operations were answered or have timed out.
     pub(in crate::coordinator) fn finish(&mut self, now: Nanos) {
         self.stop(self.terms.answer_wait, now);
     }
@@ -115,7 +115,7 @@ impl LoadRun {
         self.epoch.is_some() && self.stopped.is_none() && !self.is_over()
     }
 
-    /// The state of a hold; `None` while it accepts no orders.
+    /// Returns the state of a hold; `None` while it accepts no orders.
     pub(in crate::coordinator) fn view(&self, now: Nanos) -> Option<HoldView<'_>> {
         let epoch = self.epoch.filter(|_| self.takes_orders())?;
         let running = || self.parts.iter().enumerate().filter(|(_, part)| !part.is_over());

@@ -30,7 +30,7 @@ impl Chance {
         self.next() % most.max(1)
     }
 
-    /// Mostly a millisecond, sometimes seconds.
+    /// Returns a delay: mostly a millisecond, sometimes seconds.
     fn delay(&mut self) -> Nanos {
         let most_ms = if self.below(100) == 0 { 4_000 } else { 3 };
         Nanos(self.below(most_ms * 1_000_000))
@@ -87,7 +87,7 @@ impl World {
         Self { chance, hosts, arrivals, content, scheduled: 0, finished: 0 }
     }
 
-    /// Something that host `index` sends at `at`.
+    /// Sends an item from host `index` at `at`.
     fn send(&mut self, index: usize, at: Nanos, arrival: Arrival) {
         let host = &mut self.hosts[index];
         host.last = host.last.max(at + self.chance.delay());
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Somebody starts a lost host again, and it says what it would say before a load and in it: too late for this one.
+    /// Restarts a lost host, which sends the messages of a load too late for this one.
     fn restart(&mut self, index: usize, at: Nanos) {
         let ready = FromAgent::Load(LoadEvent::Ready { opened: 1, failed: 0, first_error: None });
         let tally = Tally { scheduled: 1_000, ok: 1_000, ..Tally::default() };
@@ -238,7 +238,7 @@ fn load(seed: u64) -> u32 {
     lost
 }
 
-/// A load whose hosts send seconds twice, or in another order, which no pipe does.
+/// Runs a load whose hosts send seconds twice, or in another order, which no pipe does.
 fn disordered_load(seed: u64) {
     const FEW: usize = 20;
     let mut chance = Chance(seed);

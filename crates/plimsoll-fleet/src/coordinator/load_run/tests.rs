@@ -438,7 +438,7 @@ fn other_hosts_get_the_start_a_second_ahead_and_more_on_a_long_way() {
     }
 }
 
-/// A hold of 1,000 connections.
+/// Returns a hold of 1,000 connections.
 fn hold_plan() -> LoadPlan {
     let pacing = Pacing::Hold(HoldPlan {
         connections_per_s: 100.0,

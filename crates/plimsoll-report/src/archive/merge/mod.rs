@@ -86,7 +86,7 @@ impl<'a> Part<'a> {
         self.began + Nanos::from_secs_f64(self.summary.seconds).0
     }
 
-    /// Failed checks that made the run INVALID.
+    /// Returns the failed checks that made the run INVALID.
     fn faults(&self) -> impl Iterator<Item = &Check> {
         let invalid = self.summary.verdict == Verdict::Invalid;
         self.summary.reasons.iter().filter(move |check| {
@@ -157,7 +157,7 @@ impl<'a> Merge<'a> {
         Settings { parts, ..whole }
     }
 
-    /// Time from the first start of a load to that of `part`.
+    /// Returns the time from the first start of a load to the start of `part`.
     fn offset(&self, part: &Part<'_>) -> Nanos {
         Nanos(part.began - self.parts[0].began)
     }
@@ -311,7 +311,7 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// That all were loading at the same time.
+/// Checks that all parts made load at the same time.
 fn check_overlap(parts: &[Part<'_>]) -> Result<()> {
     let latest = parts.iter().map(|part| part.began).max().unwrap_or_default();
     let earliest = parts.iter().map(Part::ended).min().unwrap_or_default();

@@ -57,7 +57,7 @@ fn whole_plan() -> LoadPlan {
     plan
 }
 
-/// The places of all texts in `value`, and of its lists of bytes.
+/// Collects the places of all texts in `value`, and of its lists of bytes.
 fn texts(value: &Value, at: &str, out: &mut Vec<String>) {
     match value {
         Value::String(_) => out.push(at.to_owned()),
@@ -124,7 +124,7 @@ fn contained(bytes: &[u8], secret: &str) -> Option<String> {
     forms.find(|form| text.contains(form.as_str()))
 }
 
-/// Everything that is written of a run of `plan`, by name.
+/// Returns all files and exports of a run of `plan`, by name.
 fn written(plan: &LoadPlan, dir: &Path) -> Vec<(String, Vec<u8>)> {
     let mut manifest = manifest_of(plan, false);
     manifest.target = plan.targets[0].url.to_string();

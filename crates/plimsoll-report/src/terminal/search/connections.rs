@@ -121,7 +121,7 @@ fn level_row(page: &mut Page, trial: &TrialRecord) {
     ))
 }
 
-/// The count that a check saw.
+/// Returns the count that a check observed.
 fn count_of(trial: &TrialRecord, id: &CheckId) -> String {
     let check = trial.judgement.reasons.iter().find(|check| check.id == *id);
     let count = check.and_then(|check| check.measures.first());
@@ -139,7 +139,7 @@ fn explanations(page: &mut Page, trials: &[TrialRecord]) {
     }
 }
 
-/// Latency of the level that the answer rests on.
+/// Writes the latency of the level on which the answer is based.
 fn at_lower_bound(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[TrialRecord]) {
     let Some(trial) = find.found.lower.and_then(|lower| trial_at_lower_bound(trials, lower)) else {
         return;

@@ -40,7 +40,7 @@ pub(super) fn search_entry(page: &mut Page, find: &FindSummary, unit: &str) {
     page.entry_items("Search", &items)
 }
 
-/// Short enough for a column of the table.
+/// Returns a word for a phase that fits a column of the table.
 pub(super) const fn phase_word(phase: Phase) -> &'static str {
     match phase {
         Phase::Overload => "over",

@@ -78,7 +78,7 @@ fn write_page(file: &WantedFile<'_>, views: &[View]) -> Result<()> {
     output::write(file.flag, file.place, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
-/// One run makes a file, a page apart, and one file has standard output.
+/// Checks the files: only a page can be made from several runs, and only one file can go to standard output.
 fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<()> {
     let of_one = wanted.iter().find(|file| file.format != FileFormat::Html);
     if let (Some(file), true) = (of_one, flags.runs.len() > 1) {

@@ -268,7 +268,7 @@ fn goes_on(written: io::Result<()>) -> Result<bool> {
     }
 }
 
-/// False when a signal came first.
+/// Waits until `due`; returns `false` if a signal came first.
 fn wait_until(due: Nanos, interrupts: &Interrupts) -> bool {
     loop {
         if interrupts.is_raised() {

@@ -268,7 +268,7 @@ impl CompareExperiment {
         Ok(())
     }
 
-    /// The blocks of both at the same time, `first` on the first half of the CPUs.
+    /// Runs the blocks of both sides at the same time, `first` on the first half of the CPUs.
     fn run_blocks_at_once(
         &mut self,
         session: &Session<'_>,

@@ -131,7 +131,7 @@ fn quota(
     Ok(lowered_to(lever, intervention, to, 1.0 - DOSE))
 }
 
-/// The hot thread does its part of the work; the others go on.
+/// Plans a quota for the hot thread, which does its part of the work; the others continue.
 fn thread_quota(seen: &FinishedLoad) -> Result<PlannedChange, LabError> {
     let (Some((pid, thread, used)), Some(all)) = (seen.busiest, seen.server_cpu()) else {
         return Err(not("the CPU of the server's threads cannot be read"));
@@ -178,7 +178,7 @@ fn planned(lever: Lever, intervention: Intervention, from: u64, to: u64) -> Plan
     PlannedChange { change, intervention, from, to, left_ratio: None, predicted_ratio: to / from }
 }
 
-/// About a fifth less of a whole number, at least one.
+/// Returns a whole number reduced by about a fifth, at least by one.
 fn fewer(limit: u64) -> Result<u64, LabError> {
     if limit == 0 {
         return Err(not(NO_LIMIT));

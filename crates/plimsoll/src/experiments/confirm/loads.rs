@@ -66,7 +66,7 @@ pub(super) fn plan_changes(
     Ok(planned)
 }
 
-/// Why none of these changes is possible.
+/// Returns the reason why none of these changes is possible.
 pub(super) const fn why_none(interventions: &[Intervention]) -> &'static str {
     match interventions {
         [Intervention::LoadConnections, ..] => {
@@ -180,7 +180,7 @@ impl Changes<'_> {
         Ok(planned(intervention, (0.0, 1.0), ratio, (before, after)))
     }
 
-    /// CPU seconds of an operation of `plan`, of which at least half are a handshake's.
+    /// Returns the CPU seconds of an operation of `plan`, of which handshakes are at least half.
     fn handshake_s(&mut self, plan: &LoadPlan) -> Result<Option<f64>> {
         // What a handshake alone costs depends on how busy the server is: HAProxy took 1.45 times as long for RSA as
         // for ECDSA at 80 % of the lower bound, and 1.82 times where its CPU was full.
@@ -196,7 +196,7 @@ impl Changes<'_> {
         at(plan, LOW * self.lower)
     }
 
-    /// CPU seconds of an operation of `plan`.
+    /// Returns the CPU seconds of an operation of `plan`.
     fn cpu_s(&mut self, plan: &LoadPlan) -> Result<Option<f64>> {
         Ok((self.measure)(plan)?.and_then(|cost| cost.cpu_s))
     }
@@ -332,7 +332,7 @@ fn planned(
     })
 }
 
-/// New connections for each operation.
+/// Returns the number of new connections per operation.
 fn per_operation(plan: &LoadPlan) -> f64 {
     match (plan.keepalive, plan.requests_per_connection) {
         (false, _) => 1.0,

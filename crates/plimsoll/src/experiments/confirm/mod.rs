@@ -366,7 +366,7 @@ impl Test<'_, '_> {
         Ok(Ok((pair, cost_ratio.filter(|ratio| ratio.is_finite()))))
     }
 
-    /// Why no further load can be made, where that is so.
+    /// Returns the reason why no further load can be made, if there is one.
     fn ended(&self) -> Option<String> {
         if self.session.is_interrupted() {
             return Some("interrupted".to_owned());

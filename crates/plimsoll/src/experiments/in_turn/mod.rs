@@ -158,7 +158,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// At least one of `sides`; reports call all of them `target`.
+    /// Creates an experiment with at least one of `sides`; `target` is the name of all of them in reports.
     pub(super) fn new(job: TurnsJob, target: &str, sides: Vec<Side>) -> Self {
         let (mut names, mut loads, mut servers) = (Vec::new(), Vec::new(), Vec::new());
         for Side { name, mut load, server, .. } in sides {
@@ -256,7 +256,7 @@ impl Turns {
         with_answers(&self.names[place], load).map_err(End::Unmeasured)
     }
 
-    /// Before round `number`, counted from 1: an error if it does not fit into the budget. Starts the servers of
+    /// Prepares round `number`, from 1; returns an error if it does not fit into the budget. Starts the servers of
     /// laboratories afresh. One process may be faster than another of the same program for all its life, by several
     /// percent: rounds of the same processes would not be independent.
     pub(super) fn begin_round(&mut self, session: &Session<'_>, number: u32) -> Result<(), End> {
@@ -320,7 +320,7 @@ pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Finishe
     session.run_load(&of, &mut |_| {}).map(|observed| FinishedLoad::of(plan, observed))
 }
 
-/// `None` if the yardstick did not run on the server's CPUs.
+/// Returns the mean time of the yardstick's piece of work; `None` if the yardstick did not run on the server's CPUs.
 fn mean_yardstick(seconds: &[TrialSecond]) -> Option<Nanos> {
     let pieces = || seconds.iter().filter_map(|second| second.yardstick);
     pieces().map(|piece| piece.0).sum::<u64>().checked_div(pieces().count() as u64).map(Nanos)

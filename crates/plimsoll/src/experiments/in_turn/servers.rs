@@ -44,7 +44,7 @@ pub(crate) struct ComparedServers {
 }
 
 impl ComparedServers {
-    /// The first is loaded first.
+    /// Creates the servers; the first one is loaded first.
     pub(in crate::experiments) fn new(sides: Vec<(String, SideServer)>) -> Self {
         Self { sides: Rc::new(RefCell::new(sides)), loaded: Rc::default() }
     }
@@ -104,7 +104,7 @@ impl WatchedServer for ComparedServers {
         self.of_loaded(|server| server.timers(plan))
     }
 
-    /// All have the same clients.
+    /// Returns the namespaces of the laboratory; all sides have the same clients.
     fn isolated(&self) -> Option<Isolated> {
         self.of_loaded(|server| server.isolated())
     }

@@ -50,7 +50,7 @@ pub(super) struct Reached {
     pub(super) tally: Tally,
 }
 
-/// Length of the ramps around a sustain phase, in whole seconds.
+/// Returns the length of the ramps around a sustain phase, in whole seconds.
 pub(super) fn ramp(sustain: Nanos) -> Nanos {
     let tenth = Nanos::from_secs(sustain.0 / 10 / SECOND.0);
     tenth.clamp(RAMP_MIN, RAMP_MAX)

@@ -49,7 +49,7 @@ pub(super) struct CaseExperiment {
 }
 
 impl CaseExperiment {
-    /// Held connections need what any hold needs: refused here where this host does not have it.
+    /// Creates the experiment; refuses held connections if this host lacks what a hold needs.
     pub(super) fn new(mut job: Rfc9411Job, server: &Server) -> Result<(Self, Vec<String>)> {
         let mut notes = Vec::new();
         if job.flags.case.kind() == Kind::Concurrency {
@@ -167,7 +167,7 @@ fn tickets(tally: &Tally) -> Option<String> {
     })
 }
 
-/// GOOD where every object has a result; a target that was asked for must have been met.
+/// Returns the verdict: GOOD if every object has a result, and a requested target was met.
 fn verdict(results: &[ObjectResult], target_given: bool) -> Verdict {
     let of = |result: &ObjectResult| match &result.ending {
         Ending::Maximum if target_given => Verdict::Bad,

@@ -129,7 +129,7 @@ fn handshakes(plan: &LoadPlan, each: u64, session: &Session<'_>) -> Result<Hands
     Ok(session.run_unrecorded(&probe, &mut |_| {})?.tally.handshakes)
 }
 
-/// Clients per second that were back in the largest storm that was survived, where larger ones do not end.
+/// Returns the clients per second that were back in the largest storm that was survived, where larger ones do not end.
 fn served_per_s(found: &Found) -> Option<u64> {
     let storms = found.driven.procedure.storms();
     storms.iter().find(|storm| storm.endless.is_some())?;

@@ -116,7 +116,7 @@ fn read(readings: &Readings, from: Nanos, to: Nanos) -> (Option<u64>, Option<f64
     (queue, cpu)
 }
 
-/// CPU seconds per second of the server's processes; `None` on a host without any.
+/// Returns the CPU seconds per second of the server's processes; `None` on a host without any.
 fn server_cpu(before: &Reading, after: &Reading) -> Option<f64> {
     let used = |info: &Sample| {
         let wanted = [(Label::Process, info.series.label(Label::Process)?)];

@@ -86,7 +86,7 @@ impl Look {
         Some(SutCpu { ran, system, waited })
     }
 
-    /// Mean CPU time of the yardstick's piece of work since `earlier`: on the server's CPUs, and on the
+    /// Returns the mean CPU time of the yardstick's piece of work since `earlier`: on the server's CPUs, and on the
     /// clients'.
     fn yardstick_since(&self, earlier: &Self) -> [Option<Nanos>; 2] {
         let mean = |side: usize| {
