@@ -89,7 +89,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whoever writes its process id there is in it.
+    /// Returns the file into which a process writes its id to join the group.
     pub fn procs(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }

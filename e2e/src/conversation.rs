@@ -40,7 +40,7 @@ impl Conversation {
         self.guarded.pid()
     }
 
-    /// Waits until the output contains `part` so many times.
+    /// Waits until the output contains `part` `times` times.
     pub fn wait_for(&self, part: &str, times: usize) {
         let count = || self.text().matches(part).count();
         if wait::within(wait::PATIENCE, &mut || (count() >= times).then_some(())).is_none() {

@@ -16,7 +16,7 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Keys for so many agents, valid for so many seconds.
+    /// Creates keys for `agents` agents, valid for `valid_for_s` seconds.
     pub fn new(agents: u32, valid_for_s: u32) -> Self {
         let (agents, valid_for) = (agents.to_string(), valid_for_s.to_string());
         let words =
@@ -40,7 +40,7 @@ impl Meeting {
         self.keys.folder().join("keys").join(end).display().to_string()
     }
 
-    /// The coordinator of a load by so many agents.
+    /// Returns the coordinator of a load by `agents` agents.
     pub fn load(&self, url: &str, agents: u32, flags: &[&str]) -> Plimsoll {
         let (agents, address) = (agents.to_string(), self.address.to_string());
         let always = ["load", url, "--agents", &agents, "--listen", &address];
@@ -60,7 +60,7 @@ impl Meeting {
         Plimsoll::new(["agent", "--join", &to, "--index", &index, "--keys", &keys]).start()
     }
 
-    /// Starts so many agents.
+    /// Starts `count` agents.
     pub fn agents(&self, count: u32) -> Vec<Running> {
         (0..count).map(|index| self.agent(index)).collect()
     }

@@ -36,7 +36,7 @@ pub fn with_a_server(script: &str, arguments: &[&str]) -> Option<Finished> {
     Some(Plimsoll::unshared(&flag('n')?, &before, arguments).run())
 }
 
-/// Runs plimsoll where the folder `disk` has room for so many kilobytes, and then draws the archive `disk/run` of it
+/// Runs plimsoll where the folder `disk` has room for `kilobytes`, and then draws the archive `disk/run` of it
 /// into the file `drawn`, with the exit code in its last line. `None` where this host does not allow namespaces.
 pub fn with_a_small_disk(kilobytes: u32, arguments: &[&str]) -> Option<Finished> {
     let script = format!(

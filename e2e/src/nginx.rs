@@ -101,7 +101,7 @@ impl Nginx {
         text.split_inclusive('\n').filter_map(|line| logged(line.strip_suffix('\n')?)).collect()
     }
 
-    /// Waits until it has logged so many requests, or more.
+    /// Waits until nginx has logged at least `count` requests.
     pub fn wait_for_requests(&self, count: usize) {
         wait::until("requests", || (self.log().len() >= count).then_some(()));
     }

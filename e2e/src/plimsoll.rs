@@ -266,7 +266,7 @@ impl Running {
         process::descendants(self.pid())
     }
 
-    /// Those of the descendants with this name.
+    /// Returns the descendants with this name.
     pub fn named(&self, name: &str) -> Vec<Process> {
         self.descendants().into_iter().filter(|seen| seen.name == name).collect()
     }

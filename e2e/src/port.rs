@@ -22,13 +22,13 @@ pub fn free() -> SocketAddr {
 
 /// Returns a port of `ip` that no socket has.
 ///
-/// It lies below the ports from which the kernel connects: between our look and the server's bind,
+/// The port is below the ports from which the kernel connects: between our look and the server's bind,
 /// no connection of a test that runs beside this one can take it.
 pub fn free_on(ip: IpAddr) -> SocketAddr {
     SocketAddr::new(ip, free_row(1))
 }
 
-/// Returns the first of so many ports in a row that are all free.
+/// Returns the first of `count` successive ports that are all free.
 pub fn free_row(count: u16) -> u16 {
     let span = ephemeral_from().saturating_sub(LOWEST).saturating_sub(count).max(1);
     // Test processes begin far apart and each uses the next ones.

@@ -86,7 +86,7 @@ pub struct Process {
     pub ppid: u32,
     /// Name of the process: at most 15 characters.
     pub name: String,
-    /// Ticks since boot when it started: tells a new process with an old number.
+    /// Start of the process in ticks since boot, which distinguishes a new process with an old number.
     start: u64,
     is_zombie: bool,
 }

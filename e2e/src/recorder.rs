@@ -22,7 +22,7 @@ pub struct Request {
     pub line: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// As long as `content-length` says.
+    /// Body of the length that `content-length` states.
     pub body: Vec<u8>,
 }
 
@@ -80,7 +80,7 @@ impl Recorder {
         lock(&self.requests).clone()
     }
 
-    /// Waits for at least so many requests.
+    /// Waits for at least `count` requests.
     pub fn wait_for(&self, count: usize) {
         let what = format!("{count} requests");
         wait::until(&what, || (lock(&self.requests).len() >= count).then_some(()));

@@ -12,9 +12,9 @@ use plimsoll_model::Nanos;
 pub struct Anomalies {
     /// Variation of the capacity within a trial.
     pub jitter: Option<Jitter>,
-    /// It loses capacity permanently.
+    /// Permanent loss of capacity.
     pub leak: Option<Leak>,
-    /// It stays slow once it was overloaded.
+    /// Slowness that stays after an overload.
     pub metastable: Option<Metastable>,
     /// Some requests hang until a timer ends them.
     pub timer: Option<HiddenTimer>,
@@ -25,11 +25,11 @@ pub struct Anomalies {
     /// Additional CPU time of a request when the server has little to do, relative: it wakes up
     /// for each request by itself. In its CPU time only, since an idle server has enough of it.
     pub idle_cost: f64,
-    /// It has two speeds.
+    /// Two speeds.
     pub bimodal: Option<Bimodal>,
-    /// It is slow at first, as a runtime that compiles what it runs.
+    /// Slowness at first, as of a runtime with a just-in-time compiler.
     pub warm_up: Option<WarmUp>,
-    /// It stands still again and again.
+    /// Repeated pauses.
     pub pauses: Option<Pauses>,
     /// Share of the requests that fail by chance.
     pub errors: f64,

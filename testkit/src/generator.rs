@@ -29,7 +29,7 @@ pub struct Generator {
 }
 
 impl Default for Generator {
-    /// Far faster than any server in these tests.
+    /// Returns a generator that is far faster than any server in these tests.
     fn default() -> Self {
         Self {
             capacity_per_s: 1e6,
@@ -94,7 +94,7 @@ impl Sending {
         Some(Sent { ready, at: self.free })
     }
 
-    /// The operation just sent ends at `end`.
+    /// Records that the operation just sent ends at `end`.
     pub(crate) fn handle_end(&mut self, end: u64) {
         self.in_flight.push(Reverse(end));
     }

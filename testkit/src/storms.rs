@@ -97,7 +97,7 @@ fn bisect(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
 }
 
 impl Storm {
-    /// A client plans its n-th attempt.
+    /// Plans the n-th attempt of a client.
     fn plan(&mut self, client: u32, attempt: u32, from: Nanos) {
         if self.leaving > 0 {
             self.leaving -= 1;
@@ -160,7 +160,7 @@ impl Storm {
         self.served_at = (!self.queue.is_empty()).then_some(now + each);
     }
 
-    /// The handshake in progress has ended.
+    /// Completes the handshake in progress.
     fn serve(&mut self, now: Nanos) {
         if let Some((client, attempt)) = self.queue.pop_front() {
             if self.clients[client as usize] == Some(attempt) {
@@ -174,13 +174,13 @@ impl Storm {
         self.begin(now);
     }
 
-    /// The clients stop trying; returns how long the server needs to empty its queue.
+    /// Stops all attempts; returns the time that the server needs to empty its queue.
     pub fn calm(&mut self) -> Nanos {
         self.events.clear();
         Nanos::from_secs_f64(self.queue.len() as f64 / self.server.handshakes_per_s)
     }
 
-    /// This share of the clients that are not back stops trying once their attempts have ended.
+    /// Stops a share of the clients that are not back, once their attempts have ended.
     pub fn withdraw(&mut self, share: f64) {
         self.leaving +=
             (self.counts.trying().saturating_sub(self.leaving) as f64 * share).ceil() as u64;

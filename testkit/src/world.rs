@@ -180,7 +180,7 @@ fn by_second(ops: &[Op], window: Nanos, deadline: Nanos) -> Vec<TrialSecond> {
     seconds
 }
 
-/// Due and not finished, every 100 ms of the window.
+/// Returns the operations due and not finished, every 100 ms of the window.
 fn outstanding(ops: &[Op], window: Nanos) -> Vec<u32> {
     let samples = (window.0 / OUTSTANDING_SAMPLE.0) as usize;
     let mut change = vec![0i64; samples + 1];

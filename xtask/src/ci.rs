@@ -172,7 +172,7 @@ fn test_pure() -> Result<Command> {
     Ok(command)
 }
 
-/// Everything that tests need, in one command: one set of features, so that nothing is built twice.
+/// Returns one command that builds everything that tests need: one set of features, so that nothing is built twice.
 fn build() -> Result<Command> {
     Ok(linted(&["build", "--locked", "--workspace", "--all-targets"]))
 }
@@ -195,8 +195,8 @@ fn warnings(printed: &str) -> Vec<&str> {
     printed.lines().filter(|line| line.contains("warning: ")).collect()
 }
 
-/// Cargo with clippy as the compiler of our crates: a check beside the build would take 300 s of CPU time more, most of
-/// it for what the build does as well. Without lines in backtraces: tests copy the program to other hosts.
+/// Returns cargo with clippy as the compiler of our crates: a check beside the build would take 300 s of CPU time more,
+/// most of it for what the build does as well. Without lines in backtraces: tests copy the program to other hosts.
 fn linted(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
     command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CARGO_PROFILE_DEV_DEBUG", "false");
@@ -221,8 +221,8 @@ fn stripped() -> Result<PathBuf> {
     Ok(target()?.join("stripped/plimsoll"))
 }
 
-/// The fuzz targets compile, so that a change of an interface cannot leave them behind. They share
-/// what was checked of the dependencies, and need no fuzzing engine to be checked.
+/// Returns the check that the fuzz targets compile, so that a change of an interface cannot leave them behind. They
+/// share what was checked of the dependencies, and need no fuzzing engine to be checked.
 fn fuzz_check() -> Result<Command> {
     let mut command = cargo(&["check", "--locked", "--manifest-path", fuzz::MANIFEST, "--bins"]);
     command.env("CARGO_TARGET_DIR", target()?);
@@ -262,7 +262,7 @@ fn end_suite(suite: &str, first: Child) -> Result<()> {
     Ok(())
 }
 
-/// The names of failed tests, in the list with which the test harness ends.
+/// Returns the names of failed tests from the list with which the test harness ends.
 fn failures(printed: &str) -> Vec<&str> {
     let (_, list) = printed.rsplit_once("\nfailures:\n").unwrap_or_default();
     list.lines().map_while(|line| line.strip_prefix("    ")).collect()

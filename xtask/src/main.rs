@@ -97,7 +97,7 @@ fn root() -> PathBuf {
     package.parent().map_or_else(|| PathBuf::from("."), PathBuf::from)
 }
 
-/// `Ok` if there are no offences; else all of them, one per line, under `subject`.
+/// Returns `Ok` if there are no offences, otherwise all of them, one per line, under `subject`.
 fn verdict(subject: &str, offences: &[String]) -> Result<()> {
     if offences.is_empty() {
         return Ok(());

@@ -48,7 +48,8 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// A member of the workspace: path dependencies have no source, and all of ours are members.
+    /// Reports whether a package is a member of the workspace: path dependencies have no source, and all of ours are
+    /// members.
     pub(crate) const fn is_ours(&self) -> bool {
         self.source.is_none()
     }

@@ -221,7 +221,7 @@ fn without_visibility(line: &str) -> &str {
     }
 }
 
-/// Every Rust file must be reached from a root that Cargo builds. The fuzz crate, which is not of
+/// Checks that every Rust file is reached from a root that Cargo builds. The fuzz crate, which is not of
 /// the workspace, is left out.
 fn check_reach(root: &Path, files: &[PathBuf], offences: &mut Vec<String>) -> Result<()> {
     let metadata = metadata::read(root, Depth::Ours)?;

@@ -52,7 +52,7 @@ pub enum ToAgent {
     Watch,
     /// The next plan has large bodies, which are here. Handled by the fleet itself.
     Bodies {
-        /// Which ones.
+        /// Number of the set of bodies.
         number: u32,
         /// Total length of the bodies.
         bytes: u64,

@@ -145,7 +145,7 @@ struct Supervision {
     children: Vec<Child>,
     /// The programs that were started last, as long as one of them isn't ready.
     unready: Vec<usize>,
-    /// When a restart asked the programs to end that are still alive.
+    /// Start of a restart, while programs that it asked to exit are still alive.
     restart: Option<Instant>,
     /// The directory that was created here.
     scratch: Option<PathBuf>,

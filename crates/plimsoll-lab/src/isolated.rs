@@ -77,7 +77,7 @@ pub(crate) fn ip_of(host: Option<&IsolatedHost>) -> IpAddr {
 pub struct Isolated {
     /// The network of the clients.
     pub clients: Namespace,
-    /// Their address on the link to the SUT.
+    /// Address of the clients on the link to the SUT.
     first_hop: Ipv4Addr,
     /// The host of the system under test.
     pub sut: IsolatedHost,
@@ -96,7 +96,7 @@ impl Isolated {
         }
     }
 
-    /// Hosts whose clients are those of `clients`.
+    /// Creates hosts that have the clients of `clients`.
     pub fn beside(clients: &ClientHost) -> Result<Self> {
         let number = clients.laboratories.get();
         clients.laboratories.set(number + 1);

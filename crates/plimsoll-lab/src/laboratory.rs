@@ -86,7 +86,7 @@ impl Backends {
         }
     }
 
-    /// As notes name them.
+    /// Returns the name of the backends in notes.
     fn name(&self) -> String {
         let ports = self.addresses().len();
         match self {

@@ -46,7 +46,7 @@ impl Placement {
         (half > 0).then(|| [of(&cpus[..half]), of(&cpus[half..2 * half])])
     }
 
-    /// Returns all its CPUs, in an order in which those of two like halves have the same part.
+    /// Returns all CPUs, in an order in which corresponding CPUs of two halves have the same part.
     pub fn cpus(&self) -> Vec<u32> {
         let mut all = [&self.clients[..], &self.backends, &self.sut].concat();
         all.dedup();

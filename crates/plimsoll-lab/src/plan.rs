@@ -69,7 +69,7 @@ pub struct LabPlan {
 /// Other machines that a laboratory is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FarHosts {
-    /// The SUT's first, then those of the backends; without these, the SUT's has them, too.
+    /// The host of the SUT, then the hosts of the backends; without these, the SUT's host has the backends, too.
     pub hosts: LoadHosts,
     /// The SUT has one process with a thread on each CPU of its host; else as many as its connections need.
     pub pins_sut: bool,

@@ -48,12 +48,12 @@ pub trait WatchedServer {
         None
     }
 
-    /// Limits of its own configuration, and how much of each is in use.
+    /// Returns the limits of the server's configuration, and how much of each is in use.
     fn limits(&self) -> Vec<LimitUse> {
         Vec::new()
     }
 
-    /// Returns its timers and those of its backends that a load by `plan` can meet.
+    /// Returns the timers of the server and its backends that a load by `plan` can meet.
     fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
         let _ = plan;
         Vec::new()
@@ -127,7 +127,7 @@ impl From<ServerEnd> for Stopped {
 /// An existing server, as far as the flags name it.
 #[derive(Debug, Default)]
 pub struct NamedServer {
-    /// The processes that the user named, whose end is that of the server.
+    /// The processes that the user named: the server ends with them.
     pids: Vec<u32>,
     /// For each of them; `None` if it had ended before.
     handles: Vec<Option<ProcessHandle>>,

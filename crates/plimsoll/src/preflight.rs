@@ -33,7 +33,7 @@ const ONE_SOURCE_FILL: f64 = 0.5;
 pub(crate) enum Server {
     /// An existing server on another host.
     Elsewhere,
-    /// An existing server on this host; its needs are estimated as those of `plimsoll serve`.
+    /// An existing server on this host; its needs are estimated like the needs of `plimsoll serve`.
     Running,
     /// The laboratory's.
     Laboratory(SutKind),

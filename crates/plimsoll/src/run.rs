@@ -82,7 +82,7 @@ pub(crate) struct Run {
     began: Nanos,
     shown: Shown,
     archive: Option<(ArchiveWriter, PathBuf)>,
-    /// Whether the archive gets a page: those of searches and of the laboratory.
+    /// Whether the archive gets a page, as archives of searches and of the laboratory do.
     draws_page: bool,
     /// Why the archive is incomplete.
     archive_error: Option<ReportError>,
@@ -380,7 +380,7 @@ pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<()> {
     output::write("--json", place, |out| json::write_summary(summary, out))
 }
 
-/// Returns the settings that shape the measurement: those of the plan, and those that only the flags have.
+/// Returns the settings that shape the measurement: settings of the plan, and settings that only the flags have.
 pub(crate) fn settings(job: &LoadJob) -> Settings {
     let event =
         |one: &Disruption| PlannedEvent { what: one.kind.to_string(), at_s: one.at.as_secs_f64() };

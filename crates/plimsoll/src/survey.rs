@@ -208,7 +208,7 @@ pub(crate) struct Room {
 impl Room {
     /// Computes the room of hosts that have compared themselves with their parts.
     pub(crate) fn of(surveys: &[SurveyedHost]) -> Self {
-        // Where a host has room for so many.
+        // The connections of all hosts together, if `host` has room for `fits`.
         let all = |host: &SurveyedHost, fits: u64| {
             let (threads, all) = host.threads;
             let together = u128::from(fits) * u128::from(all) / u128::from(threads.max(1));

@@ -10,7 +10,7 @@ pub const BURN: &str = "core.register_action('burn', {'http-req'}, function(txn)
                     local x = 0\n    for i = 1, 120000 do x = (x * 31 + i) % 1000003 end\nend)\n";
 const LUA: &str = "lua-load burn.lua";
 
-/// Uses 5 ms of CPU in each 10 ms, whoever else wants the CPU.
+/// Uses 5 ms of CPU in each 10 ms, also if other processes want the CPU.
 const NEIGHBOUR: &str = "import time\n\
     due = time.monotonic()\n\
     while True:\n    \
@@ -39,7 +39,7 @@ fn with_tls(global: &str, tls: &str) -> String {
     haproxy(global, PONG, "").replace(address, &format!("{address} {tls}"))
 }
 
-/// Sessions are kept on the server alone, so many of them.
+/// Keeps `sessions` sessions, on the server alone.
 fn without_tickets(sessions: u32) -> String {
     let global = format!("{ONE_THREAD}\n    tune.ssl.cachesize {sessions}");
     with_tls(&global, "ssl crt both.pem no-tls-tickets")

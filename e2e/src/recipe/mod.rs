@@ -337,7 +337,7 @@ impl Recipe {
     }
 }
 
-/// Removes the causes from an archive, so that whoever reads it names them.
+/// Removes the causes from an archive, so that its reader must find them.
 fn forget_causes(archive: &Path) -> Result<(), String> {
     let path = archive.join("summary.json");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path:?}: {error}"))?;

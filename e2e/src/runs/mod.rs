@@ -142,7 +142,7 @@ pub fn load() -> Run {
 
 /// A `load` whose operations all fail.
 fn failing() -> Run {
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     run("failing", &["load", "http://127.0.0.1:1/"], &["--rate", "100", "-d", "2s"])
 }
 
@@ -160,7 +160,7 @@ fn without_trials() -> Run {
     killed_once("without-trials", Plimsoll::new(flags), "intervals.jsonl", 1)
 }
 
-/// A run that is killed once a file of its archive has so many lines.
+/// Makes a run that is killed once a file of its archive has `lines` lines.
 fn killed_once(name: &'static str, plimsoll: Plimsoll, file: &str, lines: usize) -> Run {
     let running = plimsoll.start();
     let path = running.folder().join("run").join(file);

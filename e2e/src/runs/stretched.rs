@@ -153,7 +153,8 @@ fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     value.pointer(path).unwrap_or_else(|| panic!("no {path} in {value}"))
 }
 
-/// Returns the readings of a host for so many seconds: those of the archive again and again, with counters that grow.
+/// Returns the readings of a host for `seconds` seconds: the readings of the archive again and again, with counters
+/// that grow.
 fn lasting(lines: &[Value], seconds: u64, host: &str) -> Vec<Value> {
     let lists: Vec<_> = lines.iter().filter(|line| line.get("series").is_some()).collect();
     let series = at(lists.last().expect("a list of series"), "/series").as_array().expect("a list");

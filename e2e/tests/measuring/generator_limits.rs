@@ -11,7 +11,7 @@ use e2e::process::Guarded;
 use e2e::turn::{alone, beside_others};
 use e2e::{namespace, process, program, wait};
 
-/// With so many rivals a thread has a thirteenth of its core, far less than the loads below need.
+/// Rival threads on a core: with them a thread has a thirteenth of its core, far less than the loads below need.
 const RIVALS: usize = 12;
 const SLO: &str = "p99<50ms,errors<1%";
 

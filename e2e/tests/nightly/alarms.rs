@@ -19,7 +19,7 @@ const RUNS: usize = 5;
 const STOLEN_MAX: f64 = 0.05;
 /// The most runs for each on an idle machine.
 const TRIES: usize = 4;
-/// False alarms must be fewer than one in so many.
+/// Runs per false alarm, at least.
 const RUNS_PER_ALARM: usize = 100;
 
 /// Returns the CPU time since boot in ticks: what the hypervisor gave to others, and all.

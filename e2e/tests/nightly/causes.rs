@@ -68,7 +68,7 @@ fn run(recipe: &Recipe, this_host: &str) -> Option<Value> {
     Some(record)
 }
 
-/// Runs recipes, so many at once.
+/// Runs recipes, `at_once` at the same time.
 fn run_all(recipes: &[Recipe], at_once: usize, this_host: &str) -> Vec<Value> {
     let (next, records) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {

@@ -73,7 +73,7 @@ fn equal_servers_are_not_told_apart_and_unequal_ones_are() {
 
 #[test]
 fn what_cannot_be_measured_ends_the_comparison_with_its_reason() {
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     let finished = compare("http://127.0.0.1:1/", "http://127.0.0.1:1/", &LOAD).finish();
     let summary = finished.written(1);
     assert!(finished.stderr.contains(": no operation was answered"), "{finished:?}");

@@ -130,7 +130,7 @@ fn a_server_that_answers_nothing_or_fails_half_has_no_tipping_point() {
     assert!(finished.stdout.contains("not one connection could be opened"), "{}", finished.stdout);
 }
 
-/// Waits until the archive holds so many levels.
+/// Waits until the archive has `levels` levels.
 fn wait_for_levels(running: &mut Running, levels: usize) {
     let path = running.folder().join("run/trials.jsonl");
     wait::until("levels", || {

@@ -125,7 +125,7 @@ fn group(name: &str, limit: GroupLimit) -> Option<(Group, String)> {
     Some((group, enter))
 }
 
-/// A load of so many processes, without a check before it.
+/// Runs a load of `processes` processes, without a check before it.
 fn load(before: &str, processes: u64) -> Finished {
     let server = Serve::plain();
     let (connections, processes) = ((processes * 10).to_string(), processes.to_string());

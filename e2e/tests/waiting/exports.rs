@@ -145,7 +145,7 @@ fn rows_are_sampled_and_say_so() {
 
 #[test]
 fn failed_operations_have_rows() {
-    // Nobody listens on it.
+    // No server listens on it.
     let url = format!("http://{}/", e2e::port::free());
     let flags = ["--rate", "200", "-n", "50", "--rows", "rows.csv", "--linger", "1s"];
     let ran = Plimsoll::load(&url, &flags).run();

@@ -366,7 +366,7 @@ fn a_unix_socket_is_used_instead_of_host_and_port() {
         assert_eq!(summary.count("connections.failed"), 0, "{summary:?}");
     }
     assert!(nginx.log().iter().all(|one| one.remote == "unix:"), "{:?}", nginx.log());
-    // Nobody listens there, and nothing is there.
+    // No server listens there any more.
     drop(nginx);
     for (path, words) in [(plain, "Connection refused"), (folder.path().join("no"), "No such file")]
     {

@@ -8,7 +8,7 @@ use e2e::plimsoll::{Plimsoll, Running, undisturbed};
 use e2e::summary::Summary;
 use e2e::{namespace, program};
 
-/// From now on each agent may have so many open files.
+/// Limits each agent to `most` open files from now on.
 fn limit_files(running: &Running, most: u32) {
     for agent in running.agents() {
         let pid = agent.pid.to_string();

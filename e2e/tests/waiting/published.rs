@@ -9,7 +9,7 @@ use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
 use e2e::{port, wait};
 
-/// Returns the body of the answer; nothing while nobody listens.
+/// Returns the body of the answer; `None` while no server listens.
 fn scrape(address: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -86,7 +86,7 @@ impl Counting<'_> {
         point.sent.min(free_again + self.pool)
     }
 
-    /// When the count of bad operations passes `most`, if that is within the window.
+    /// Returns the time at which bad operations exceed `most`, if that is within the window.
     pub(super) fn cut(&self, most: f64) -> Option<f64> {
         let rates = &self.trial.rates;
         let (mut bad, mut cut) = (0.0, f64::INFINITY);
@@ -171,7 +171,7 @@ impl Counting<'_> {
         }
     }
 
-    /// Operations ended by a timer of the server, or by the client's timeout if that is shorter.
+    /// Counts operations ended by a timer of the server, or by the client's timeout if that is shorter.
     fn count_hanging(&self, tally: &mut Tally, whole: &mut Whole, ends: f64) {
         let Some(timer) = self.timer else { return };
         let patience_s = self.trial.patience_s;

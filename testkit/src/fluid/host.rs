@@ -39,7 +39,7 @@ impl History {
         }
     }
 
-    /// Length and speed of the stretch that follows.
+    /// Returns length and speed of the next stretch.
     fn next(&mut self, course: &Course) -> (f64, f64) {
         let last = self.stretches.last().map(|(_, speed)| *speed);
         match *course {

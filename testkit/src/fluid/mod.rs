@@ -130,7 +130,7 @@ impl Fluid {
         }
     }
 
-    /// Time without load.
+    /// Lets time pass without load.
     pub fn idle(&mut self, span: Nanos) {
         self.grow(seconds(span));
         self.calm_s += seconds(span);
@@ -345,7 +345,7 @@ impl Fluid {
         spans
     }
 
-    /// Due and not finished, every 100 ms of the window.
+    /// Returns the operations due and not finished, every 100 ms of the window.
     fn outstanding(&mut self, counting: &Counting<'_>, window: Nanos) -> Vec<u32> {
         let samples = window.0 / OUTSTANDING_SAMPLE.0;
         let rates = &counting.trial.rates;
@@ -404,7 +404,7 @@ impl Fluid {
     }
 }
 
-/// A count with this mean; more than 30 are nearly normal.
+/// Returns a Poisson count with this mean; above 30 the distribution is nearly normal.
 fn poisson(mean: f64, rng: &mut Rng) -> f64 {
     if mean > 30.0 {
         return (mean + mean.sqrt() * normal(rng)).round().max(0.0);

@@ -72,7 +72,7 @@ impl Seconds {
         Self { ops: vec![0.0; within + Self::WAIT] }
     }
 
-    /// `ops` operations, evenly between two instants.
+    /// Adds `ops` operations, evenly between two instants.
     fn spread(&mut self, from: f64, to: f64, ops: f64) {
         let last = self.ops.len() - 1;
         let length = (to - from).max(1e-9);
@@ -85,7 +85,7 @@ impl Seconds {
         }
     }
 
-    /// The operations of a stretch that the server answers within the client's patience, where their
+    /// Adds the operations of a stretch that the server answers within the client's patience, where their
     /// answers arrive.
     fn spread_ok(&mut self, stretch: &Stretch, trial: &Trial) {
         let latency = stretch.corrected(trial.base_s);
@@ -99,7 +99,7 @@ impl Seconds {
         }
     }
 
-    /// The operations of a stretch that are late at the deadline or never answered.
+    /// Adds the operations of a stretch that are late at the deadline or never answered.
     fn spread_late(&mut self, stretch: &Stretch, trial: &Trial, deadline_s: f64) {
         let Some((from, to)) = above(stretch.corrected(trial.base_s), deadline_s) else { return };
         let at = if stretch.answered.1.is_finite() {

@@ -15,12 +15,12 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// From the intended start to the answer; `base_s` is the time that takes no server.
+    /// Returns latency from the intended start to the answer; `base_s` is the time that takes no server.
     pub(crate) fn corrected(&self, base_s: f64) -> (f64, f64) {
         (self.answered.0 - self.intended.0 + base_s, self.answered.1 - self.intended.1 + base_s)
     }
 
-    /// From the actual send.
+    /// Returns latency from the actual send.
     pub(crate) fn uncorrected(&self, base_s: f64) -> (f64, f64) {
         (self.answered.0 - self.sent.0 + base_s, self.answered.1 - self.sent.1 + base_s)
     }

@@ -71,7 +71,7 @@ impl Fluid {
     }
 }
 
-/// Mean time that work took between two instants of a trial, over the usual one.
+/// Returns the mean time that work took between two instants of a trial, over the usual one.
 fn slowness_in(host: &[f64], from_s: f64, to_s: f64) -> f64 {
     let index = |t: f64| ((t / SLICE_S).round() as usize).min(host.len());
     let slices = &host[index(from_s)..index(to_s)];

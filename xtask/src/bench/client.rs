@@ -68,13 +68,13 @@ impl Tools {
         self.path(tool).is_some()
     }
 
-    /// `tool` as fast as it can over a fixed number of connections; `None` when it cannot.
+    /// Returns a closed loop of `tool` over a fixed number of connections; `None` if it has none.
     pub(crate) fn job(&self, tool: Tool, url: &str, extent: Extent, load: Load) -> Option<Job> {
         let words = words::saturate(tool, url, extent, load)?;
         Some(self.job_of(tool, url, words, load, extent.connections))
     }
 
-    /// plimsoll with these arguments, without TLS.
+    /// Returns a job of plimsoll with these arguments, without TLS.
     pub(crate) fn plimsoll_job(&self, words: &str) -> Job {
         let words = format!("{words} --json {SUMMARY}");
         let load = Load { is_tls: false, connection: Connection::Kept };

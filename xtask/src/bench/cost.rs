@@ -140,7 +140,7 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// All tools in one scenario. One that fails does not stop the others.
+    /// Measures all tools in one scenario. A tool that fails does not stop the others.
     fn compare(&self, scenario: &Scenario, comparison: &mut Comparison, results: &mut Results) {
         let url = match scenario.load.connection {
             Connection::Resumed => self.server.tickets_url(),
@@ -195,7 +195,7 @@ impl Turn<'_> {
     }
 }
 
-/// That a TLS request costs the same over few and over many connections.
+/// Returns the row on the cost of a TLS request, which must be the same over few and over many connections.
 fn sizes_row(sizes: &[Series; 3]) -> Row {
     let medians = sizes.each_ref().map(|series| series.spread().median);
     let (min, max) = medians.iter().fold((f64::INFINITY, 0.0), |(min, max): (f64, f64), median| {

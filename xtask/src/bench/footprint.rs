@@ -16,7 +16,7 @@ use crate::bench::process;
 /// architectures that we build for.
 const TICKS_PER_S: f64 = 100.0;
 
-/// User memory in bytes: the proportional set size, in which memory that several processes share
+/// Returns the user memory in bytes: the proportional set size, in which memory that several processes share
 /// counts once.
 pub(crate) fn pss_bytes(pid: u32) -> Result<u64> {
     let mut bytes = 0;
@@ -40,7 +40,7 @@ fn pss(text: &str) -> Option<u64> {
     Some((kib("Pss:")? + kib("SwapPss:").unwrap_or(0)) * 1_024)
 }
 
-/// User and system time so far, seconds, to a hundredth.
+/// Returns user and system time so far, seconds, to a hundredth.
 pub(crate) fn cpu_s(pid: u32) -> f64 {
     process::tree(pid).into_iter().filter_map(own_cpu_s).sum()
 }
@@ -107,7 +107,7 @@ pub(crate) fn accepted() -> Result<u64> {
     tcp_here("PassiveOpens")
 }
 
-/// Established connections of this machine, both ends where both are here: `CurrEstab`.
+/// Returns the established connections of this machine, both ends if both are here: `CurrEstab`.
 pub(crate) fn established_here() -> Result<u64> {
     tcp_here("CurrEstab")
 }
@@ -122,7 +122,7 @@ fn tcp_here(name: &str) -> Result<u64> {
     tcp(&text, name).with_context(|| format!("/proc/net/snmp: no {name}"))
 }
 
-/// Two lines begin with `Tcp:`, names and numbers.
+/// Finds a counter of TCP: two lines begin with `Tcp:`, names and numbers.
 fn tcp(snmp: &str, wanted: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
     let index = lines.next()?.split(' ').position(|name| name == wanted)?;

@@ -167,7 +167,7 @@ impl Displays {
     }
 }
 
-/// CPU of the client per request without rows, with some, and with all.
+/// Measures the CPU time of the client per request without rows, with some, and with all.
 fn rows(bench: &Bench, seconds: u32, results: &mut Results) -> Result<()> {
     let server = Server::start(ServerKind::Plimsoll, &bench.tools.plimsoll, &bench.scratch)?;
     let words = format!(

@@ -50,7 +50,7 @@ fn value(text: &str, name: &str) -> String {
     line.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
 }
 
-/// `8154888 kB` as `7.8 GiB`.
+/// Formats `8154888 kB` as `7.8 GiB`.
 fn memory(total: &str) -> String {
     let kib = total.strip_suffix(" kB").and_then(|kib| kib.parse::<f64>().ok());
     kib.map_or_else(|| total.to_owned(), |kib| format!("{:.1} GiB", kib / 1_048_576.0))
@@ -78,7 +78,7 @@ pub(crate) struct CpuTime {
 }
 
 impl CpuTime {
-    /// Now; `None` where it cannot be read.
+    /// Reads the present times; returns `None` if they cannot be read.
     pub(crate) fn now() -> Option<Self> {
         Self::read(&fs::read_to_string(STAT).ok()?)
     }

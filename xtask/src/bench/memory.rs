@@ -27,7 +27,7 @@ const SERVER_SESSION_KB_MAX: f64 = 0.35;
 /// A virtual user of k6 is a JavaScript machine of 1 to 5 MB.
 const K6_CONNECTIONS_MAX: u32 = 200;
 
-/// One program that is measured with so many connections.
+/// One program and a number of connections with which it is measured.
 struct Subject {
     name: &'static str,
     /// Opener of the connections.
@@ -101,7 +101,7 @@ fn subjects(bench: &Bench, sizes: &[u32], results: &mut Results) -> Vec<Subject>
 }
 
 impl Subject {
-    /// One round, with TLS and without.
+    /// Measures one round, with TLS and without.
     fn measure(&mut self, bench: &Bench, round: u32, results: &mut Results) {
         for is_tls in [true, false] {
             let layer = if is_tls { "TLS 1.3" } else { "plain" };

@@ -134,7 +134,7 @@ fn beside(bench: &Bench, connections: u32, seconds: u32, results: &mut Results) 
     Ok(Cost { watch, readings, yardstick, sockets })
 }
 
-/// Established connections, once those of an earlier measurement have ended.
+/// Returns the established connections, once the connections of an earlier measurement have ended.
 fn established_at_rest() -> Result<u64> {
     let mut last = footprint::established_here()?;
     loop {

@@ -218,7 +218,7 @@ impl Loads<'_> {
         ]
     }
 
-    /// plimsoll with the flags `more`.
+    /// Returns plimsoll with the flags `more`.
     fn ours(&self, name: &'static str, url: &str, extent: Extent, more: &str) -> Client {
         Client {
             name,
@@ -238,7 +238,7 @@ impl Loads<'_> {
         self.ours(OWN_HTTP1, url, self.extent, "")
     }
 
-    /// plimsoll with messages.
+    /// Returns plimsoll with messages.
     fn sent(&self, name: &'static str, url: &str) -> Client {
         self.ours(name, url, self.extent, &self.payload)
     }
@@ -249,7 +249,7 @@ const fn beside(max: f64, peer: &'static str) -> Target {
 }
 
 impl Contest {
-    /// One that fails does not stop the others.
+    /// Measures one round. A client that fails does not stop the others.
     fn round(&mut self, bench: &Bench, round: u32, results: &mut Results) {
         for nth in self.comparison.order(round) {
             let client = &self.clients[nth];

@@ -111,7 +111,7 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// wrk against one server, and what it cost the server.
+/// Runs wrk against one server, and measures the cost for the server.
 fn sample(
     bench: &Bench,
     server: &Server,

@@ -171,7 +171,7 @@ fn serve(plimsoll: &Path, addresses: Addresses, flags: &[&str]) -> Command {
     command
 }
 
-/// Addresses that were free a moment ago.
+/// Returns addresses that were free a moment ago.
 pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut addresses = [any; N];

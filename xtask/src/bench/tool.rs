@@ -74,7 +74,7 @@ impl Tool {
         }
     }
 
-    /// Why there is no figure of it.
+    /// Returns the reason why there is no figure of the tool.
     pub(crate) fn missing(self) -> String {
         format!("{}: missing ({})", self.name(), self.advice())
     }

@@ -154,7 +154,7 @@ fn unpacked_deb(release: &Release, arch: Arch) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Installed by dpkg in a Debian that has nothing else, verified, run, and removed without a trace.
+/// Installs the .deb by dpkg in a minimal Debian, verifies and runs it, and checks that its removal leaves no trace.
 fn deb(release: &Release) -> Result<String> {
     let root = release.fresh("check-debian")?;
     let mut command = Command::new("mmdebstrap");
@@ -184,7 +184,7 @@ fn deb(release: &Release) -> Result<String> {
     Ok(format!("in Debian {DEBIAN}: {seen}"))
 }
 
-/// Installed by rpm in an empty root, verified, run, and removed.
+/// Installs the .rpm in an empty root, verifies, runs and removes it.
 fn rpm(release: &Release) -> Result<String> {
     let root = release.fresh("check-rpm")?;
     fs::create_dir(root.join("proc"))?;
@@ -291,7 +291,7 @@ fn exercise(plimsoll: impl Fn() -> Command) -> Result<String> {
     Ok(format!("{}, {seen}", version.trim()))
 }
 
-/// Every request of a short load is answered. Whether it was on time is not asked: emulation is slow.
+/// Checks that every request of a short load is answered. Emulation is slow, so latency does not matter.
 fn load(mut plimsoll: Command, url: &str) -> Result<String> {
     plimsoll.args(["load", url, "--rate", "200", "--duration", "2s", "--connections", "8"]);
     plimsoll.args(["--no-ui", "--json", "-"]).stdin(Stdio::null()).stderr(Stdio::piped());

@@ -43,7 +43,7 @@ pub(super) fn installed(program: &[u8], documents: &Tree, inventory: &Inventory)
     Ok(tree)
 }
 
-/// For any Linux: to be unpacked anywhere, or into /usr/local with `--strip-components 1`.
+/// Writes the archive for any Linux, to be unpacked anywhere or into /usr/local with `--strip-components 1`.
 pub(super) fn archive(release: &Release, arch: Arch, files: &Tree) -> Result<()> {
     let name = format!("plimsoll-{}-{}-linux", release.version, arch.name());
     let tar = files.renamed("usr/", &format!("{name}/")).tar(release.seconds())?;
@@ -51,7 +51,7 @@ pub(super) fn archive(release: &Release, arch: Arch, files: &Tree) -> Result<()>
     Ok(())
 }
 
-/// For Debian and what comes of it.
+/// Writes the package for Debian and its derivatives.
 pub(super) fn deb(release: &Release, arch: Arch, files: &Tree) -> Result<()> {
     let name = format!("plimsoll_{}_{}.deb", release.version, arch.debian());
     // Debian's zsh looks elsewhere.
@@ -86,7 +86,7 @@ fn control_file(release: &Release, arch: Arch, bytes: usize) -> String {
     )
 }
 
-/// Debian's file about the licence.
+/// Returns Debian's file about the licence.
 fn copyright() -> Result<String> {
     let mit = fs::read_to_string("LICENSE-MIT").context("LICENSE-MIT")?;
     let mit: String = mit
@@ -106,7 +106,7 @@ fn copyright() -> Result<String> {
     ))
 }
 
-/// For Fedora, RHEL, SUSE and what comes of them.
+/// Writes the package for Fedora, RHEL, SUSE and their derivatives.
 pub(super) fn rpm(release: &Release, arch: Arch, files: &Tree) -> Result<()> {
     let scratch = release.fresh(&format!("rpm-{}", arch.name()))?;
     let root = scratch.join("files");

@@ -147,7 +147,7 @@ fn texts_in(folder: &Path) -> Result<Vec<(String, String)>> {
     Ok(texts)
 }
 
-/// Rust's standard library, and musl, which is linked with it.
+/// Returns Rust's standard library, and musl, which is linked with it.
 fn libraries_of_rust() -> Result<Vec<Component>> {
     let rustc = |argument: &[&str]| output(Command::new("rustc").args(argument));
     let version = rustc(&["--version"])?;
@@ -203,7 +203,7 @@ fn vendored() -> Result<Vec<Component>> {
 }
 
 impl Inventory {
-    /// CycloneDX 1.6 as JSON. It has no serial number: the same sources give the same bytes.
+    /// Returns CycloneDX 1.6 as JSON. It has no serial number: the same sources give the same bytes.
     pub(super) fn bill_of_materials(&self, release: &Release) -> Result<String> {
         let url = crate_url(&("plimsoll".to_owned(), release.version.clone()));
         let components: Vec<_> = self.components.iter().map(Component::entry).collect();
@@ -231,7 +231,7 @@ impl Inventory {
         Ok(format!("{}\n", serde_json::to_string_pretty(&bill)?))
     }
 
-    /// Each licence once, below what comes under it.
+    /// Returns each licence once, below the list of its components.
     pub(super) fn licences(&self) -> String {
         let mut text =
             "The programs and libraries of others that are in plimsoll, with their licences.\n"

@@ -36,7 +36,7 @@ struct Entry {
 pub(super) struct Tree(BTreeMap<String, Entry>);
 
 impl Tree {
-    /// A file of root's, and the folders above it.
+    /// Adds a file of root's, and the folders above it.
     pub(super) fn add(&mut self, path: &str, mode: u32, content: Vec<u8>) {
         self.add_above(path);
         self.0.insert(path.to_owned(), Entry { mode, owner: 0, content: Some(content) });
@@ -70,7 +70,7 @@ impl Tree {
         renamed
     }
 
-    /// Paths and contents of the files.
+    /// Returns paths and contents of the files.
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.0.iter().filter_map(|(path, entry)| Some((path.as_str(), entry.content.as_deref()?)))
     }
@@ -134,7 +134,7 @@ fn header(path: &str, entry: &Entry, seconds: u64) -> Result<[u8; BLOCK]> {
     Ok(header)
 }
 
-/// Compressed by gzip, without a name or a time.
+/// Compresses by gzip, without a name or a time.
 pub(super) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;

@@ -168,7 +168,8 @@ impl LoadAgents {
         self.threads_times = self.threads_times.saturating_mul(times);
     }
 
-    /// Asks each other host what it lacks for its part, which `part` names for its threads and those of all hosts.
+    /// Asks each other host what it lacks for its part, which `part` computes from its threads and the threads of all
+    /// hosts.
     pub fn survey(
         &mut self,
         part: impl Fn(u32, u64) -> HostPart,

@@ -10,9 +10,9 @@ use crate::message::{HostPart, HostSurvey};
 /// A host that has compared itself with its part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SurveyedHost {
-    /// Which one.
+    /// Name of the host.
     pub name: HostName,
-    /// Threads of the host, and those of all hosts: its share in the load.
+    /// Threads of the host, and threads of all hosts: its share of the load.
     pub threads: (u32, u64),
     /// Survey of the host.
     pub survey: HostSurvey,

@@ -19,7 +19,7 @@ use crate::error::Result;
 /// The file's name in an archive.
 pub(super) const HOSTS: &str = "hosts.jsonl";
 
-/// Most hosts of a file: those of a run, or of several that were merged.
+/// Hosts of a file at most, which may be from several runs that were merged.
 const HOSTS_MAX: usize = 4_096;
 /// Fault of more hosts.
 const TOO_MANY_HOSTS: &str = "it has more than 4,096 hosts";
@@ -41,7 +41,7 @@ enum HostLine<S> {
         begin: Nanos,
         end: Nanos,
         values: Vec<Option<f64>>,
-        /// Values that could not be read, if they differ from those of the line before.
+        /// Values that could not be read, if they differ from the line before.
         #[serde(skip_serializing_if = "Option::is_none")]
         missing: Option<Vec<Missing>>,
         /// The states of its sources, likewise.

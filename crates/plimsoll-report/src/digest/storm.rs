@@ -19,7 +19,7 @@ use crate::terminal::layout::{Tone, counted, ms_text, span, whole};
 use crate::terminal::search::bounds::sure;
 
 const LEAD: &str = "Largest storm:";
-/// Confidence in a safe storm, whatever that of the interval is.
+/// Confidence in a safe storm, whatever the confidence of the interval is.
 const SAFE_CONFIDENCE: f64 = 0.9;
 
 /// Returns the answers: the safe storm, the interval, and the storm that does not end by itself.

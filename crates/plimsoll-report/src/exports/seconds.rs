@@ -22,7 +22,7 @@ type Column = (&'static str, fn(&Row<'_>) -> Value);
 /// A column of a host.
 type HostColumn = (&'static str, fn(&HostRow) -> Value);
 
-/// The columns of the load; those of the hosts follow.
+/// The columns of the load; the columns of the hosts follow.
 pub(super) const COLUMNS: [Column; 29] = [
     ("run", |row| row.table.run.clone().into()),
     ("t", |row| row.place.since_begin.as_secs_f64().into()),
@@ -175,7 +175,7 @@ impl Iterator for Table<'_> {
     }
 }
 
-/// Returns the name of a run: that of its directory.
+/// Returns the name of a run, which is the name of its directory.
 pub(super) fn run_name(archive: &Archive) -> String {
     let dir = &archive.dir;
     let name = dir.file_name().map(|name| name.to_string_lossy().into_owned());

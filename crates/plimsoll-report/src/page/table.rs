@@ -30,7 +30,7 @@ pub(super) enum Thin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unit {
-    /// As it is.
+    /// Unchanged text.
     Text,
     /// `good`, `bad`, `invalid`.
     Verdict,

@@ -44,7 +44,7 @@ pub(crate) struct RunState {
     pub(crate) started_at: Option<Nanos>,
     /// The most operations that may still be answered, after sending has ended.
     pub(crate) draining: Option<u64>,
-    /// The bounds by the verdicts of trials alone; [`Self::known`] also has those of an answer.
+    /// The bounds by the verdicts of trials alone; [`Self::known`] also has the bounds of an answer.
     bounds: TrialBounds,
     /// The last answer of a search. Until the search ends it has bounds.
     pub(crate) answer: Option<Box<TippingPoint>>,
@@ -166,7 +166,7 @@ impl RunState {
         before
     }
 
-    /// Returns the number of the load: that of its trial, or of its block; `None` for a plain load.
+    /// Returns the number of the trial or block of the load; `None` for a plain load.
     pub(crate) fn number(&self) -> Option<u32> {
         let block = self.block.map(|block| block.number);
         self.trial.map(|trial| trial.number).or(block)
@@ -240,7 +240,7 @@ impl RunState {
         }
     }
 
-    /// Returns the bounds so far: those of the last answer, or of the verdicts of trials until there is one.
+    /// Returns the bounds so far: the bounds of the last answer, or of the verdicts of trials until there is an answer.
     pub(crate) fn known(&self) -> (TrialBounds, Option<Rate>) {
         self.answer.as_ref().map_or((self.bounds, None), |answer| {
             (TrialBounds { good_max: answer.lower, bad_min: answer.upper }, answer.safe)

@@ -1,8 +1,8 @@
 //! The report on one screen: at most 24 lines of 80 columns, for every command.
 //!
 //! The answer, what limits the server and what helps, latency, the shape of the load line, what changes how far the
-//! figures can be used, and where the rest is. Its sentences are those of the full report (`--details`): this file
-//! chooses and cuts, and words nothing of its own but labels.
+//! figures can be used, and where the rest is. Its sentences come from the full report (`--details`): this file
+//! chooses and cuts, and has no texts of its own but labels.
 
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindSummary, FullQuantiles, Summary};

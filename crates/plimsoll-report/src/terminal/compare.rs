@@ -152,7 +152,7 @@ fn round_table(page: &mut Page, compare: &CompareSummary) {
     page.quiet(4, &format!("all rounds took {}", span(seconds)))
 }
 
-/// Returns the p50 and p99 of A's blocks of a round, then those of B's.
+/// Returns p50 and p99 of A's blocks of a round, then p50 and p99 of B's.
 fn latency_cells(compare: &CompareSummary, round: u32) -> [String; 4] {
     let of = |arm: Arm, figure: fn(&BlockSummary) -> Option<f64>| {
         ms(BlockSummary::figure_of_round(&compare.blocks, round, arm, figure))

@@ -6,7 +6,7 @@ use plimsoll_model::summary::Summary;
 use super::layout::{Entry, Page};
 use super::{causes, compare, events, hold, rfc9411, search, sections, timers};
 
-/// Returns the facts of a run, those of its cause apart.
+/// Returns the facts of a run, without the facts of its cause.
 pub(crate) fn of(summary: &Summary) -> Vec<Entry> {
     Page::entries(|page| write_facts(page, summary))
 }

@@ -104,7 +104,7 @@ const fn way_of(closer: Closer) -> &'static str {
     }
 }
 
-/// Reports whether two durations are those of one timer.
+/// Reports whether two durations may belong to one timer.
 fn is_near(one_ms: f64, other_ms: f64) -> bool {
     const SAME: f64 = 0.02;
     (one_ms / other_ms - 1.0).abs() <= SAME

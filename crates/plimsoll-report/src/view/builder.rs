@@ -46,7 +46,7 @@ pub struct ViewBuilder {
     /// The last second, and how many connections were to be reached in it: whether it is whole shows when the next one
     /// comes.
     last: Option<(Arc<Interval>, Option<u64>)>,
-    /// The columns, without those of the heat map.
+    /// The columns, without the columns of the heat map.
     rows: VecDeque<Second>,
     heats: VecDeque<HeatColumn>,
     /// The oldest columns go from now on.

@@ -48,7 +48,7 @@ struct Watched {
     last: Nanos,
     /// Readings that [`Watched::add`] was given.
     offered: usize,
-    /// As many readings as a graph has columns, evenly over all of them, the first and the last included.
+    /// One reading per column of a graph, evenly over all readings, including the first and the last one.
     history: History,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Holders {
 }
 
 impl Holders {
-    /// Returns those of `job`, which gets the source addresses that it needs. `opening_max` of its connections to
+    /// Returns the holders of `job`, which gets the source addresses that it needs. `opening_max` of its connections to
     /// `server` are opened at once.
     pub(super) fn of(job: &mut LoadJob, opening_max: u32, server: &Server) -> Self {
         // Those of other hosts are compared with their shares when they have answered.

@@ -394,7 +394,7 @@ fn budget_of_trials(job: &RateJob) -> Nanos {
     GoalSearch::budget(&settings(job), job.search.further.len())
 }
 
-/// Returns the trials of a search: in a longer budget than that of the mode there is room for more.
+/// Returns the number of trials of a search, which is larger in a longer budget than the one of the mode.
 fn trials_max(search: &SearchJob, usual: u32) -> u32 {
     let times = search.budget().as_secs_f64() / search.mode.limits().budget.as_secs_f64();
     (f64::from(usual) * times.max(1.0)).ceil() as u32
@@ -556,7 +556,7 @@ fn outcome(
     }
 }
 
-/// Returns a line when fewer handshakes were resumed than were asked for: then the figure is that of
+/// Returns a line if fewer handshakes were resumed than were asked for: then the figure belongs to
 /// another mix, and full handshakes cost a server many times what resumed ones do.
 fn resumption(asked: f64, tally: &Tally) -> Option<String> {
     let all = tally.handshakes.full + tally.handshakes.resumed;

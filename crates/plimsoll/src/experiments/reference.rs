@@ -27,7 +27,7 @@ const BUSY_MIN: f64 = 0.1;
 /// The processes and CPUs of the null responder.
 #[derive(Debug, Default)]
 pub(crate) struct Reference {
-    /// CPUs of the null responder; empty for those of this process.
+    /// CPUs of the null responder; empty for the CPUs of this process.
     pub(crate) cpus: Vec<u32>,
     /// The certificate that the clients trust already; `None` makes one.
     pub(crate) identity: Option<Identity>,

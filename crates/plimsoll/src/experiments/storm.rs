@@ -42,7 +42,7 @@ const LAB_ROOM: u64 = 3;
 /// Requests of a sweep per second, and their bounds: all connections within about two seconds.
 const SWEEP_S: f64 = 2.0;
 const SWEEP_PER_S: (f64, f64) = (200.0, 10_000.0);
-/// An order reaches agents on other hosts within this time, as that of a start does.
+/// An order reaches agents on other hosts within this time, like the order to start.
 const FAR_NOTICE: Nanos = Nanos::from_secs(1);
 
 /// `find storm`, and the same in a laboratory.
@@ -189,7 +189,7 @@ struct Found {
     seconds: Vec<StormSeconds>,
 }
 
-/// Searches with the load of `job`, which is that of the experiment or a changed one.
+/// Searches with the load of `job`: the load of the experiment or a changed one.
 fn find(
     holders: &Holders,
     job: &StormJob,

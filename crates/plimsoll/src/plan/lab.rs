@@ -28,7 +28,7 @@ use crate::flags::values::{BrokerFlag, IsolateFlag, ProtocolFlag};
 const ECHO_BYTES_DEFAULT: u64 = 64;
 
 impl RemoteLab {
-    /// Which host runs what.
+    /// Returns the hosts of server and backends as text.
     pub(crate) fn name(&self) -> String {
         let names: Vec<HostName> = self.hosts.hosts.iter().map(|host| host.name.clone()).collect();
         match names.split_first() {

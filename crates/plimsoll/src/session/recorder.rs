@@ -33,7 +33,7 @@ const PROCESSES_MAX: usize = 16;
 const CLIENTS: &str = "clients";
 /// Name of the system under test, whose statistics are read.
 const SUT: &str = "sut";
-/// Readings that wait for the session: those of 16 s, of four hosts at least. Later ones are dropped and counted.
+/// Readings that wait for the session: 16 s of at least four hosts. Later readings are dropped and counted.
 const WAITING_EACH_MAX: usize = 16;
 const HOSTS_MIN: usize = 4;
 
@@ -46,13 +46,13 @@ pub(super) struct Recorders {
 
 /// The processes that make the load.
 pub(super) enum Clients<'a> {
-    /// These processes, on this host or on that of a laboratory's clients.
+    /// These processes, on this host or on the clients' host of a laboratory.
     Here(Vec<u32>),
     /// Agents on other hosts, which read these.
     There(&'a LoadAgents),
 }
 
-/// Returns CPUs of this host that the run uses: those of the processes of `server`, of its backends and of `clients`.
+/// Returns the CPUs of this host that the processes of `server`, of its backends and of `clients` use.
 pub(super) fn cpus_of_run(server: &dyn WatchedServer, clients: &Clients<'_>) -> Vec<u32> {
     let mut pids = server.pids();
     pids.extend(server.backend_pids());

@@ -1,4 +1,4 @@
-//! The page of a run that goes on: it grows without a gap, whatever becomes of its connections, ends as the
+//! The page of a run in progress: it grows without a gap, whatever becomes of its connections, ends as the
 //! report, and asks nobody else for anything.
 
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ const WIDE: Screen = Screen { theme: Theme::Light, width: 1_600 };
 /// The times of the seconds that a page has.
 const SECONDS: &str = "(state.views[0]?.seconds?.t ?? [])";
 
-/// A load that goes on until it is stopped, shown at `live`.
+/// Starts a load that runs until it is stopped, shown at `live`.
 fn load(url: &str, live: &str) -> Running {
     let flags = ["load", url, "--rate", "100", "-d", "10m", "--out", "run"];
     Plimsoll::new(flags.into_iter().chain(["--live", live])).start()
@@ -32,7 +32,7 @@ fn wait_for_seconds(page: &Page<'_>, count: usize) {
     page.wait_for("seconds on the live page", &format!("{SECONDS}.length >= {count}"));
 }
 
-/// Every second stands there once.
+/// Checks that every second is there once.
 fn assert_no_gap(page: &Page<'_>) {
     let seconds: Vec<f64> = serde_json::from_value(page.evaluate(SECONDS)).expect("times");
     let has_all = seconds.windows(2).all(|pair| (pair[1] - pair[0] - 1.0).abs() < 0.01);
@@ -107,7 +107,7 @@ fn the_page_of_a_search_grows_trial_by_trial() {
     wait::until("a trial's mark", || {
         (!checks::trial_marks(&page, "tipping").is_empty()).then_some(())
     });
-    // While the search goes on.
+    // During the search.
     assert!(page.evaluate("state.views[0].summary ?? null").is_null());
     assert_eq!(checks::overlaps(&page), [""; 0]);
     let run = Run::of_finished("live", &running.finish());

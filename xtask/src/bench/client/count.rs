@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::bench::tool::Tool;
 
-/// Succeeded and failed operations of a report; `None` when it is not one. For plimsoll, oha, vegeta
+/// Returns the succeeded and failed operations of a report; `None` if it is not one. For plimsoll, oha, vegeta
 /// and k6 it is JSON.
 pub(crate) fn count(tool: Tool, report: &str) -> Option<(u64, u64)> {
     let json = || serde_json::from_str::<Value>(report).ok();
@@ -49,7 +49,7 @@ fn count_wrk(text: &str) -> Option<(u64, u64)> {
     Some((all.checked_sub(status)?, socket + status))
 }
 
-/// ab counts a failed request as complete, and bad answers apart from both.
+/// Counts the requests of ab, which counts a failed request as complete, and bad answers apart from both.
 fn count_ab(text: &str) -> Option<(u64, u64)> {
     let number = |mark| after(text, mark)?.parse::<u64>().ok();
     let failed = number("Failed requests:")? + number("Non-2xx responses:").unwrap_or(0);
@@ -126,14 +126,14 @@ fn count_vegeta(report: &Value) -> Option<(u64, u64)> {
     Some((ok, all.checked_sub(ok)?))
 }
 
-/// In `http_req_failed` a pass is a failed request.
+/// Counts the requests of k6: in `http_req_failed` a pass is a failed request.
 fn count_k6(summary: &Value) -> Option<(u64, u64)> {
     let failed = summary["metrics"]["http_req_failed"]["passes"].as_u64()?;
     let all = summary["metrics"]["http_reqs"]["count"].as_u64()?;
     Some((all.checked_sub(failed)?, failed))
 }
 
-/// wrk's own requests per second.
+/// Returns wrk's own requests per second.
 pub(crate) fn wrk_rate_per_s(text: &str) -> Option<f64> {
     after(text, "Requests/sec:")?.parse().ok()
 }

@@ -132,7 +132,7 @@ pub(super) fn h2load(url: &str, streams: u32, Extent { connections, seconds }: E
     }
 }
 
-/// Unary calls, 10 at once on each connection.
+/// Returns ghz with unary calls, 10 at once on each connection.
 pub(super) fn ghz(address: &str, Extent { connections, seconds }: Extent) -> Client {
     Client {
         name: GHZ,

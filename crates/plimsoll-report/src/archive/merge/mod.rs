@@ -1,6 +1,6 @@
 //! Runs of one load that several machines made at the same time, as one run: an archive like any other.
 //!
-//! Histograms and counters are added second by second, so the figures are those of one run that had recorded all
+//! Histograms and counters are added second by second, so the figures are the same as of one run that had recorded all
 //! operations. Nothing is resampled, and no percentile is made of percentiles. What a host did stays that host's.
 
 mod hosts;

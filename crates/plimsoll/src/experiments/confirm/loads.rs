@@ -1,5 +1,5 @@
 //! Changes of the load that test a cause without a change of the server. Where the CPU is the limit, the capacity
-//! changes by the factor by which an operation's cost does, and where a link is, by that of its bytes: both are
+//! changes by the factor by which an operation's cost does, and where a link is, by the factor of its bytes: both are
 //! measured for each. Where each connection or address has a limit of its own, it changes as their number does.
 
 use plimsoll_capacity::stats::median_of;
@@ -163,7 +163,7 @@ impl Changes<'_> {
         }))
     }
 
-    /// Returns all connections of `before` changed to those of `after`, where that changes what they cost.
+    /// Plans the change of all handshakes from `before` to `after`, if that changes their cost.
     fn handshakes(
         &mut self,
         intervention: Intervention,

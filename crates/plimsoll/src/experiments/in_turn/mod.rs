@@ -128,7 +128,7 @@ pub(crate) struct Side {
     pub(crate) name: String,
     /// Load that is sent to it.
     pub(crate) load: LoadJob,
-    /// The most connections that may be tried; at least those of the load.
+    /// Connections that may be tried, at most; at least the number of the load.
     pub(crate) connections_max: u64,
     /// Server that answers.
     pub(crate) server: SideServer,

@@ -28,7 +28,7 @@ pub(super) struct StormRecorder {
     pub(super) storms: Vec<StormSeconds>,
 }
 
-/// The seconds of one storm, the first of them that of the cut.
+/// The seconds of one storm; the cut is in the first one.
 #[derive(Default)]
 pub(super) struct StormSeconds {
     /// CLOCK_MONOTONIC when the first one began.
