@@ -142,7 +142,7 @@ pub fn serve_http1(cases: &[Case]) -> SocketAddr {
     address
 }
 
-/// Answers one request; `None` where none comes.
+/// Answers one request; `None` if none comes.
 fn answer(mut stream: &TcpStream, cases: &[Case]) -> Option<End> {
     stream.set_nodelay(true).ok()?;
     stream.set_read_timeout(None).ok()?;

@@ -25,7 +25,7 @@ pub fn is_privileged() -> bool {
 pub const URL: &str = "http://127.0.0.1:8080/";
 
 /// Runs plimsoll beside a `plimsoll serve` at [`URL`] in a network namespace that `script`, a bash command,
-/// has prepared. `None` where this host does not allow namespaces.
+/// has prepared. `None` if this host does not allow namespaces.
 pub fn with_a_server(script: &str, arguments: &[&str]) -> Option<Finished> {
     let before = format!(
         "ip link set lo up && {script} \
@@ -37,7 +37,7 @@ pub fn with_a_server(script: &str, arguments: &[&str]) -> Option<Finished> {
 }
 
 /// Runs plimsoll where the folder `disk` has room for `kilobytes`, and then draws the archive `disk/run` of it
-/// into the file `drawn`, with the exit code in its last line. `None` where this host does not allow namespaces.
+/// into the file `drawn`, with the exit code in its last line. `None` if this host does not allow namespaces.
 pub fn with_a_small_disk(kilobytes: u32, arguments: &[&str]) -> Option<Finished> {
     let script = format!(
         "mkdir disk && mount -t tmpfs -o size={kilobytes}k none disk && \"$0\" \"$@\"; C=$?; \

@@ -41,7 +41,7 @@ serve
 
 /// Submits the sample script with these arguments for plimsoll and waits for the job, while `meanwhile`, a bash script,
 /// may do something to `$P`, which waits for it. What the job printed is standard output, and its exit code the
-/// code. `None` where this host does not allow namespaces.
+/// code. `None` if this host does not allow namespaces.
 pub fn submit(arguments: &[&str], meanwhile: &str) -> Option<Finished> {
     for name in ["munged", "slurmctld", "slurmd", "sbatch", "srun"] {
         program::installed(name);

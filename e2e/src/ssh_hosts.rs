@@ -63,7 +63,7 @@ pub const LOGIN: [&str; 4] =
     ["--ssh-option", "IdentityFile=keys/id", "--ssh-option", "UserKnownHostsFile=keys/known"];
 
 /// Runs plimsoll from the host of the server, while `meanwhile`, a bash script, may do something to `$P`, its
-/// process, or to the three hosts. `None` where this host does not allow namespaces.
+/// process, or to the three hosts. `None` if this host does not allow namespaces.
 pub fn run(arguments: &[&str], meanwhile: &str) -> Option<Finished> {
     run_with(3, "", arguments, meanwhile)
 }

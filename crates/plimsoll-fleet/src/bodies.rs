@@ -45,7 +45,7 @@ impl BodyWriter {
         BODIES_BYTES_MAX - self.0.as_ref().map_or(0, Writer::len)
     }
 
-    /// Returns the store of all bodies; `None` where there are none.
+    /// Returns the store of all bodies; `None` if there are none.
     pub fn finish(self) -> io::Result<Option<Arc<dyn BodyStore>>> {
         self.0.map(|writer| Ok(Arc::new(Bodies(writer.seal()?)) as Arc<dyn BodyStore>)).transpose()
     }
@@ -99,7 +99,7 @@ impl ReceivedBodies {
         Self { is_remote, ..Self::default() }
     }
 
-    /// Returns the store that the next plan uses; `None` where it is still to come in parts.
+    /// Returns the store that the next plan uses; `None` if it is still to come in parts.
     pub(crate) fn open(
         &mut self,
         number: u32,

@@ -260,7 +260,7 @@ pub(crate) struct Link {
     pub(crate) id: u64,
     /// Name in messages.
     pub(crate) name: String,
-    /// `None` where the agent connects by itself.
+    /// `None` if the agent connects by itself.
     child: Option<Child>,
     is_session_leader: bool,
     /// `None` once nothing more will be sent.

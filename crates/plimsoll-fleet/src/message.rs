@@ -158,7 +158,7 @@ pub enum FromAgent {
     /// A report of the load: `Ready` answers [`ToAgent::Prepare`], `Steered` answers [`ToAgent::Steer`], and `Ended` is
     /// the last.
     Load(LoadEvent),
-    /// The instant of the start is known, and so far ahead; zero where it has passed.
+    /// The instant of the start is known, and so far ahead; zero if it has passed.
     Armed {
         /// On the clock of the agent's host.
         margin: Nanos,

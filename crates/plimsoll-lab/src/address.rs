@@ -19,9 +19,9 @@ pub struct SutAddress {
     pub identity: Identity,
     /// Names in a certificate that was made here; none in another.
     pub(crate) names: Vec<String>,
-    /// The hosts of the laboratory; `None` where all share this host's network.
+    /// The hosts of the laboratory; `None` if all share this host's network.
     pub isolated: Option<Isolated>,
-    /// Shared by every process of the SUT; `None` where it is on another machine.
+    /// Shared by every process of the SUT; `None` if it is on another machine.
     port: Option<ReservedPort>,
 }
 

@@ -37,7 +37,7 @@ pub trait WatchedServer {
         None
     }
 
-    /// Returns the counts of what it has served, without the readings themselves; `None` where it
+    /// Returns the counts of what it has served, without the readings themselves; `None` if it
     /// reports nothing.
     fn counters(&mut self) -> Option<ServerCounters> {
         None
@@ -59,7 +59,7 @@ pub trait WatchedServer {
         Vec::new()
     }
 
-    /// Returns the hosts of a laboratory that are network namespaces; `None` where servers and clients share this
+    /// Returns the hosts of a laboratory that are network namespaces; `None` if servers and clients share this
     /// host's network.
     fn isolated(&self) -> Option<Isolated> {
         None

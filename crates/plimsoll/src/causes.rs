@@ -19,12 +19,12 @@ const BESIDE: f64 = 1.2;
 /// Every host's readings, by name.
 pub(crate) type Readings = BTreeMap<String, Vec<Reading>>;
 
-/// Returns the readings in the archive `dir`; none where they cannot be read.
+/// Returns the readings in the archive `dir`; none if they cannot be read.
 pub(crate) fn readings(dir: &Path) -> Readings {
     read_hosts(dir).unwrap_or_default()
 }
 
-/// Returns the causes of what `find` found; empty where no resource was the limit. `None` where that cannot be said:
+/// Returns the causes of what `find` found; empty if no resource was the limit. `None` if that cannot be said:
 /// the generator was the limit, the search was cut short, or no host was read.
 pub(crate) fn of(
     readings: &Readings,

@@ -19,7 +19,7 @@ pub(super) enum Asked {
     End,
 }
 
-/// Returns the length of the first packet, and what it asks for; `None` where it is not complete.
+/// Returns the length of the first packet, and what it asks for; `None` if it is not complete.
 pub(super) fn first_packet(bytes: &[u8]) -> Option<(usize, Asked)> {
     let (mut length, mut at) = (0, 1);
     loop {

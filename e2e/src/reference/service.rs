@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_millis(80);
 const CALM: Duration = Duration::from_secs(4);
 
 impl Service {
-    /// Returns the exact quantile `q` (0 to 1) in seconds; `None` where it depends on the load.
+    /// Returns the exact quantile `q` (0 to 1) in seconds; `None` if it depends on the load.
     pub fn quantile(self, q: f64) -> Option<f64> {
         match self {
             Self::Fixed(span) => Some(span.as_secs_f64()),

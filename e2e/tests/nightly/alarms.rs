@@ -32,7 +32,7 @@ fn cpu_time() -> (u64, u64) {
     (ticks[7], ticks.iter().sum())
 }
 
-/// The summary of one run on an idle machine; `None` where others took its CPU each time.
+/// The summary of one run on an idle machine; `None` if others took its CPU each time.
 fn quiet_run(url: &str, rate: &str, goal: &[&str], seed: usize) -> Option<Summary> {
     (0..TRIES).find_map(|attempt| {
         let seed = (seed * TRIES + attempt).to_string();

@@ -62,7 +62,7 @@ impl Wrapper {
 }
 
 /// Returns the first cause that a laboratory with HAProxy names on a machine with control groups of version 2, which
-/// are as `first`, commands of bash, has left them when it ends. `None` where this host cannot run one.
+/// are as `first`, commands of bash, has left them when it ends. `None` if this host cannot run one.
 fn first_cause_on_a_machine(first: &str, wrapper: Wrapper) -> Option<Value> {
     let _alone = alone();
     let (folder, haproxy) = wrapper.write();

@@ -88,7 +88,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs the marked lines of a page one after another in one folder. `None` where this host does not allow namespaces.
+/// Runs the marked lines of a page one after another in one folder. `None` if this host does not allow namespaces.
 fn run(page: &Path) -> Option<Finished> {
     if !ssh_hosts::is_possible() {
         return None;

@@ -74,7 +74,7 @@ struct Trial {
     /// Share of the requests that fail by chance, and how many in each second.
     failing: f64,
     failing_by_second: Vec<u64>,
-    /// The host's speed in each [`SLICE_S`]; empty where it is constant.
+    /// The host's speed in each [`SLICE_S`]; empty if it is constant.
     host: Vec<f64>,
 }
 
@@ -263,7 +263,7 @@ impl Fluid {
         }
     }
 
-    /// Returns the host's speed in each [`SLICE_S`] of a trial that begins now; empty where it is constant.
+    /// Returns the host's speed in each [`SLICE_S`] of a trial that begins now; empty if it is constant.
     fn host_speeds_of(&mut self, window_s: f64) -> Vec<f64> {
         let Some(speed) = self.anomalies.speed else { return Vec::new() };
         let slices = 0..(window_s / SLICE_S).ceil() as usize;

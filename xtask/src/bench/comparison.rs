@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::bench::results::{Outcome, Row, Spread};
 
-/// One quantity of one program, one sample per round; `None` where the round failed.
+/// One quantity of one program, one sample per round; `None` if the round failed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series(pub(crate) Vec<Option<f64>>);
 

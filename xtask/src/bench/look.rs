@@ -86,7 +86,7 @@ fn hold(bench: &Bench, seconds: u32, connections: u32, results: &mut Results) ->
 /// One load with each display, round by round.
 struct Displays {
     id: &'static str,
-    /// In the order of `Display::ALL`; `None` where a run failed.
+    /// In the order of `Display::ALL`; `None` if a run failed.
     rounds: Vec<[Option<Figures>; 3]>,
 }
 

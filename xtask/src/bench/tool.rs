@@ -62,7 +62,7 @@ impl Tool {
         }
     }
 
-    /// Returns the argument that prints its version; `None` where there is none.
+    /// Returns the argument that prints its version; `None` if there is none.
     pub(crate) const fn version_flag(self) -> Option<&'static str> {
         match self {
             Self::Plimsoll | Self::H2load | Self::Oha => Some("--version"),

@@ -76,7 +76,7 @@ pub(crate) fn sha256(file: impl Read) -> io::Result<String> {
     Ok(format!("{:x}", hash.finalize()))
 }
 
-/// Returns the note of a 64-bit ELF file; `None` where it has none.
+/// Returns the note of a 64-bit ELF file; `None` if it has none.
 fn build_id(path: &PathBuf) -> io::Result<Option<String>> {
     let mut file = fs::File::open(path)?;
     let header = read_at(&mut file, 0, 64)?;

@@ -6,7 +6,7 @@ use crate::message::ExitReason;
 /// The code of ssh's own troubles, and of a death by signal on the other host.
 const SSH_FAILED: ExitReason = ExitReason::Code(255);
 
-/// Completes *client07 …* for a link that ended before its agent said anything; `None` where there is no
+/// Completes *client07 …* for a link that ended before its agent said anything; `None` if there is no
 /// better word than what was printed.
 pub(crate) fn explained(launcher: &Launcher, reason: ExitReason, printed: &str) -> Option<String> {
     let says = |text: &str| printed.contains(text);

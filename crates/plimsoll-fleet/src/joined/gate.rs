@@ -207,7 +207,7 @@ impl Inside {
         }
     }
 
-    /// Counts a handshake that begins, and ends another one where there are too many; `None` where it cannot begin.
+    /// Counts a handshake that begins, and ends another one where there are too many; `None` if it cannot begin.
     fn begin(&self, socket: &TcpStream) -> Option<u64> {
         let other_handle = socket.try_clone().ok()?;
         let now = Instant::now();

@@ -59,7 +59,7 @@ pub fn write_results(dir: &Path, exit_code: u8, mut out: impl Write) -> io::Resu
     out.flush()
 }
 
-/// Adds the files below `dir` at `at`; none where there is no such folder.
+/// Adds the files below `dir` at `at`; none if there is no such folder.
 fn list(dir: &Path, at: &Path, level: usize, paths: &mut Vec<PathBuf>) -> io::Result<()> {
     let Ok(entries) = fs::read_dir(dir.join(at)) else { return Ok(()) };
     let mut entries = entries.collect::<io::Result<Vec<_>>>()?;

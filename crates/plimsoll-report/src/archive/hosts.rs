@@ -1,7 +1,7 @@
 //! Readings of hosts in a file: `hosts.jsonl`.
 //!
 //! A line that names the series of a host, then a line of values for each reading, in the order of
-//! that list; `null` where a series had no value. A series that appears later begins a new list.
+//! that list; `null` if a series had no value. A series that appears later begins a new list.
 
 use std::collections::BTreeMap;
 use std::iter;

@@ -179,7 +179,7 @@ fn value(value: Option<f64>, unit: EvidenceUnit) -> String {
     })
 }
 
-/// Writes the limiting resources, below the facts of a search; nothing where none was found or diagnosed.
+/// Writes the limiting resources, below the facts of a search; nothing if none was found or diagnosed.
 pub(super) fn section(page: &mut Page, summary: &Summary) {
     let causes = summary.causes.as_deref().unwrap_or_default();
     let search = Search::of(summary);

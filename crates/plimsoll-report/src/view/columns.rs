@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Returns the lists of `rows`; `null` where a row has no such field, or 0 in the objects named `counts`, which only
+/// Returns the lists of `rows`; `null` if a row has no such field, or 0 in the objects named `counts`, which only
 /// say what is not 0. Without rows, the fields are those of `template`.
 pub(super) fn columns<T: Serialize>(rows: &[T], template: &T, counts: &[&str]) -> Value {
     let mut lists = Map::new();

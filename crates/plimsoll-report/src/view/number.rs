@@ -2,7 +2,7 @@
 
 use plimsoll_model::Nanos;
 
-/// Returns the number with four significant digits; `None` where it is none.
+/// Returns the number with four significant digits; `None` if it is none.
 pub(super) fn short(value: f64) -> Option<f64> {
     if !value.is_finite() {
         return None;

@@ -16,7 +16,7 @@ const ABOVE_MIN: f64 = 10.0;
 /// `[quantile, milliseconds, operations up to it]`.
 pub type Point = (f64, Option<f64>, u64);
 
-/// The distributions; empty where nothing was measured.
+/// The distributions; empty if nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Spectrum {
     /// From the intended start.
@@ -49,7 +49,7 @@ fn points(histogram: &Histogram) -> Vec<Point> {
     steps.map(|step| (step.quantile, ms(step.value), step.count)).collect()
 }
 
-/// Returns the interval of the quantile `q`, milliseconds. `None` where too few operations lie above it.
+/// Returns the interval of the quantile `q`, milliseconds. `None` if too few operations lie above it.
 pub(super) fn interval(histogram: &Histogram, q: f64) -> Option<(f64, f64)> {
     if histogram.count() as f64 * (1.0 - q) < ABOVE_MIN {
         return None;

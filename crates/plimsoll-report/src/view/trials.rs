@@ -20,13 +20,13 @@ pub struct TrialRow {
     pub moves_bounds: bool,
     /// Offered load: per second, or connections.
     pub load: f64,
-    /// Seconds since the run's first second; `None` where no second of it is known.
+    /// Seconds since the run's first second; `None` if no second of it is known.
     pub start_s: Option<f64>,
     /// Duration of the trial.
     pub seconds: f64,
     /// Verdict of the trial.
     pub verdict: Verdict,
-    /// The checks that made the verdict; empty where it is GOOD.
+    /// The checks that made the verdict; empty if it is GOOD.
     pub why: String,
     /// Quantiles of the corrected latency.
     pub quantiles: Quantiles,

@@ -20,10 +20,10 @@ struct Document<'a> {
 struct LimitLine<'a> {
     name: &'a str,
     unit: &'static str,
-    /// `null` where the kernel does not report it.
+    /// `null` if the kernel does not report it.
     present: Option<u64>,
     needed: u64,
-    /// `null` where the limit is not known.
+    /// `null` if the limit is not known.
     ok: Option<bool>,
     /// Effect of the limit: connections fail, or become slower.
     effect: &'static str,

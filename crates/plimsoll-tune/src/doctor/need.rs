@@ -88,7 +88,7 @@ pub struct Need {
     pub unit: Unit,
     /// Need of the connections; for limits of the whole host, including what is in use already.
     pub need: u64,
-    /// The limit; `None` where the kernel does not report it.
+    /// The limit; `None` if the kernel does not report it.
     pub have: Option<u64>,
     /// The comparison.
     pub verdict: Verdict,

@@ -168,7 +168,7 @@ impl Shape {
 }
 
 impl Hop {
-    /// Returns the number of connections for which there are source ports; `None` where that is
+    /// Returns the number of connections for which there are source ports; `None` if that is
     /// unknown.
     pub fn connections_max(&self, limits: &HostLimits) -> Option<u64> {
         limits.ports_per_source.map(|ports| ports.saturating_mul(self.tuples()))

@@ -31,7 +31,7 @@ const BYTES_MAX: u64 = 16 << 20;
 pub(super) enum Item {
     /// A file below `/proc/sys`; gone with the next boot.
     Sysctl { path: PathBuf, old: String, new: String },
-    /// A whole file; `None` where there was none.
+    /// A whole file; `None` if there was none.
     File { path: PathBuf, old: Option<String>, new: String },
 }
 

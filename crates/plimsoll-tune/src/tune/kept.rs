@@ -59,7 +59,7 @@ impl StartedBy {
         }
     }
 
-    /// Returns the lines for a limit, which is `name` in a unit; none where a login has no such limit.
+    /// Returns the lines for a limit, which is `name` in a unit; none if a login has no such limit.
     pub(super) fn lines(&self, name: &str, value: &str) -> Vec<String> {
         match self {
             Self::Unit(_) => vec![format!("{name}={value}")],

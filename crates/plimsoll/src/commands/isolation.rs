@@ -12,7 +12,7 @@ const SOURCES: &str = "--source names addresses of this host";
 /// The result of `--isolate`.
 #[derive(Debug, Default)]
 pub(super) struct Isolation {
-    /// The host of the clients; `None` where all is on loopback.
+    /// The host of the clients; `None` if all is on loopback.
     pub(super) clients: Option<ClientHost>,
     /// The reason why the laboratory is on loopback, if the user did not ask for that.
     pub(super) note: Option<String>,

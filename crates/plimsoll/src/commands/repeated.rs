@@ -137,7 +137,7 @@ fn search_all(
     Ok(())
 }
 
-/// Returns the summary of the whole, of searches of which the worst is first; `None` where none has ended.
+/// Returns the summary of the whole, of searches of which the worst is first; `None` if none has ended.
 fn summarise(found: &[Found], of: &Repeated<'_>, run: &Run) -> Option<Summary> {
     let worst = found.first()?;
     let mut searches: Vec<_> = found.iter().map(|one| one.search.clone()).collect();

@@ -43,7 +43,7 @@ pub(crate) struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// Returns the memory and counters now; nothing where other hosts hold the connections.
+    /// Returns the memory and counters now; nothing if other hosts hold the connections.
     pub(crate) fn read(&self, depth: Depth) -> MemoryReading {
         if self.is_elsewhere {
             return MemoryReading::default();

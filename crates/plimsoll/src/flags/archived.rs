@@ -116,7 +116,7 @@ fn words(arg: &Arg, name: Option<&str>, values: &[&OsStr]) -> Vec<String> {
     }
 }
 
-/// Returns a value as it may be shown; `None` where it may not.
+/// Returns a value as it may be shown; `None` if it may not.
 fn value_shown(arg: &Arg, value: &str) -> Option<String> {
     let parser = arg.get_value_parser();
     let kind = parser.type_id();

@@ -26,7 +26,7 @@ const THREADS_MAX: u32 = 1_024;
 /// Word in a file's line before the threads of its hosts.
 const THREADS: &str = "threads=";
 
-/// Checks and reads the flags, of which `named` has the list; `None` where this host makes the load.
+/// Checks and reads the flags, of which `named` has the list; `None` if this host makes the load.
 pub(super) fn hosts(
     flags: &LoadHostFlags,
     named: &str,

@@ -317,7 +317,7 @@ fn check_handshake_only(flags: &LoadFlags) -> Result<()> {
     Ok(())
 }
 
-/// Returns the headers of the PROXY protocol; `None` where none were asked for.
+/// Returns the headers of the PROXY protocol; `None` if none were asked for.
 fn proxy(flags: &ServerFlags) -> Option<ProxyHeader> {
     flags.proxy_protocol?;
     let id_prefix = format!("plimsoll-{:x}-", std::process::id());

@@ -40,7 +40,7 @@ pub(crate) struct RowJob {
     pub(crate) note: String,
 }
 
-/// Returns the rows of a load of `targets` requests; `None` where none are asked for.
+/// Returns the rows of a load of `targets` requests; `None` if none are asked for.
 pub(super) fn plan(flags: &RowFlags, pacing: &Pacing, targets: usize) -> Result<Option<RowJob>> {
     let Some(place) = &flags.rows else { return Ok(None) };
     let (per_s, ops) = expected(pacing);

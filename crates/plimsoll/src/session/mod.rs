@@ -505,7 +505,7 @@ impl<'a> Session<'a> {
         causes::of(&self.readings(), find, trials)
     }
 
-    /// Returns what was read of every host so far; nothing where it is not archived.
+    /// Returns what was read of every host so far; nothing if it is not archived.
     pub(crate) fn readings(&self) -> causes::Readings {
         let dir = self.run.borrow().archive_dir();
         dir.map(|dir| causes::readings(dir.as_ref())).unwrap_or_default()

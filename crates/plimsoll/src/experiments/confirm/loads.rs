@@ -38,7 +38,7 @@ const SOURCES: u64 = 64;
 /// The cost of an operation of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OperationCost {
-    /// CPU seconds of the server; `None` where they cannot be read.
+    /// CPU seconds of the server; `None` if they cannot be read.
     pub(super) cpu_s: Option<f64>,
     /// Bytes on the client's sockets, TLS included.
     pub(super) sent_bytes: f64,
@@ -236,7 +236,7 @@ struct CpuCosts {
     base: LoadPlan,
     /// CPU seconds for each of its operations.
     usual_s: f64,
-    /// CPU seconds of a new connection beside its requests; `None` where nothing is sent on connections.
+    /// CPU seconds of a new connection beside its requests; `None` if nothing is sent on connections.
     connection: Option<f64>,
 }
 

@@ -123,7 +123,7 @@ impl TemporaryChange {
 }
 
 /// Raises the limit that the tests of `finding` have confirmed; `tip` is the middle of its tipping point, per second.
-/// `None` where nothing was confirmed by a change of the server.
+/// `None` if nothing was confirmed by a change of the server.
 pub(super) fn raise(finding: &Finding, tip: f64, session: &Session<'_>) -> Option<TemporaryChange> {
     let by = finding.confirmations.first().filter(|_| finding.grade == Grade::Confirmed)?;
     let mut raised = raise_limit(by.intervention?, session);

@@ -103,7 +103,7 @@ fn counted(interval: &Interval) -> StormSecond {
 }
 
 /// Returns the most connections that waited to be accepted on the server's host, and the CPU seconds per second of its
-/// processes, in the readings that ended within a time; nothing where there are none.
+/// processes, in the readings that ended within a time; nothing if there are none.
 fn read(readings: &Readings, from: Nanos, to: Nanos) -> (Option<u64>, Option<f64>) {
     let pairs =
         readings.values().flat_map(|all| all.windows(2)).filter_map(|pair| pair.first_chunk());

@@ -36,7 +36,7 @@ pub(super) struct View {
     /// Processes of its backends.
     backends: Vec<u32>,
     yardstick: Totals,
-    /// CPUs of the server and of the clients; none where they are elsewhere or not known.
+    /// CPUs of the server and of the clients; none if they are elsewhere or not known.
     cpus: [Vec<u32>; 2],
 }
 
@@ -79,7 +79,7 @@ impl View {
 }
 
 impl Look {
-    /// Returns the CPU time of the server's threads since `earlier`; `None` where its processes are not known.
+    /// Returns the CPU time of the server's threads since `earlier`; `None` if its processes are not known.
     pub(super) fn sut_cpu_since(&self, earlier: &Self) -> Option<SutCpu> {
         let RunTimes { ran, waited } = self.ran?.since(&earlier.ran?);
         let system = self.threads.system_since(&earlier.threads).min(ran);
