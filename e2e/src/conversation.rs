@@ -55,7 +55,7 @@ impl Conversation {
     }
 }
 
-/// Reads a pipe to its end in a thread of its own.
+/// Reads a pipe to its end in its own thread.
 fn collect(mut pipe: impl Read + Send + 'static, output: &Arc<Mutex<Vec<u8>>>) {
     let output = Arc::clone(output);
     thread::spawn(move || {

@@ -1,7 +1,7 @@
 //! A server that has one known limit, which neither HAProxy nor nginx can be given: a pool of workers, a lock, a
 //! listener that accepts in bursts. `recipe` says what each of them shows.
 //!
-//! It runs as a process of its own (`cargo run -p e2e --bin fault -- ADDRESS FAULT…`), so that it can be put into a
+//! It runs as its own process (`cargo run -p e2e --bin fault -- ADDRESS FAULT…`), so that it can be put into a
 //! control group. It answers one request of each connection (with `keep`, all), reads no bodies and ignores the method.
 
 use std::fs::{self, OpenOptions};

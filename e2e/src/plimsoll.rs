@@ -1,6 +1,6 @@
 //! The plimsoll under test, run as a user runs it.
 //!
-//! Each run has a folder of its own for relative paths and for temporary files, and a mark in its
+//! Each run has its own folder for relative paths and for temporary files, and a mark in its
 //! environment by which all that it started can be found, whatever became of the parent.
 
 use std::io::Read;
@@ -227,7 +227,7 @@ pub fn found_once(
     panic!("the truth is in none of {faults:?}");
 }
 
-/// Reads a pipe to its end in a thread of its own.
+/// Reads a pipe to its end in its own thread.
 fn follow(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     let mut pipe = pipe.expect("the pipe was asked for");

@@ -12,7 +12,7 @@ use std::{fmt, fs};
 
 use crate::wait;
 
-/// A child in a process group of its own. Dropping it kills the group.
+/// A child in its own process group. Dropping it kills the group.
 #[derive(Debug)]
 pub struct Guarded {
     child: Child,

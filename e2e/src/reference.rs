@@ -2,7 +2,7 @@
 //! another make than the server that plimsoll brings: our own must not be the only judge of our
 //! client.
 //!
-//! It runs as a process of its own (`cargo run -p e2e --bin reference -- SERVICE SEED`), so that it can
+//! It runs as its own process (`cargo run -p e2e --bin reference -- SERVICE SEED`), so that it can
 //! be pinned and frozen. When its input ends, it writes how long each request of a timed service really took,
 //! in nanoseconds, one per line and in order of completion: read to write on its own clock. What
 //! the kernel adds on the way is not in it.

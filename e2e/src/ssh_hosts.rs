@@ -1,4 +1,4 @@
-//! Hosts as network namespaces behind a bridge, each with an sshd and a cache of its own. All of it is in a
+//! Hosts as network namespaces behind a bridge, each with an sshd and its own cache. All of it is in a
 //! network and a mount namespace of the test's: it is gone with the last process in them.
 
 use std::process::{Command, Stdio};

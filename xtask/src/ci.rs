@@ -164,7 +164,7 @@ fn doc() -> Result<Command> {
     Ok(command)
 }
 
-/// Returns the crates that build and test in seconds.
+/// Returns the test command of the crates that build and test in seconds.
 fn test_pure() -> Result<Command> {
     let pure = ["plimsoll-model", "plimsoll-proto", "plimsoll-capacity", "xtask"];
     let mut command = cargo(&["test", "--locked"]);

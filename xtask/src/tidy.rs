@@ -40,7 +40,7 @@ const FIELDS_MAX: usize = 25;
 
 /// Folders that hold no source of ours.
 const SKIPPED_FOLDERS: &[&str] = &["artifacts", "corpus", "plimsoll-runs", "snapshots"];
-/// File that cargo puts into a folder of its own output; `src/target` is source.
+/// File that cargo puts into each of its output folders; `src/target` is source.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
 
 /// Checks every source file of the tree.

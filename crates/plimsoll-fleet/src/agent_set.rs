@@ -123,7 +123,7 @@ pub(crate) fn remote_launches(
             gate: gate.clone(),
         })),
         ties: Ties {
-            // In a session of its own ssh has no terminal to ask on, and its children are killed with it.
+            // In its own session ssh has no terminal to ask on, and its children are killed with it.
             group: Group::Session,
             dies_with_parent: true,
             ignores_stop_signals: true,

@@ -349,7 +349,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Creates a link without a child of its own.
+    /// Creates a link without a child process.
     fn new(
         id: u64,
         name: String,

@@ -1,5 +1,5 @@
 //! The supervisor's own side: starts foreign programs, and ends them and all that they started, even where
-//! they detach themselves. It is a process of its own, and no agent: what an agent hears may come from
+//! they detach themselves. It is its own process, and no agent: what an agent hears may come from
 //! another host.
 //!
 //! A restart ends the programs as the stop does, and starts them again from their plans.

@@ -1,6 +1,6 @@
 //! The coordinator's side of a supervisor: foreign programs that always end.
 //!
-//! A supervisor is a child in a session of its own, so that a terminal's signals do not
+//! A supervisor is a child in its own session, so that a terminal's signals do not
 //! reach it. It cleans up on command, and when its coordinator has ended, even by SIGKILL.
 
 use std::collections::VecDeque;

@@ -12,7 +12,7 @@ use std::io;
 /// About fifty lines.
 const TAIL_BYTES_MAX: usize = 4096;
 
-/// Reads a stream on a thread of its own and keeps its last bytes.
+/// Reads a stream on its own thread and keeps its last bytes.
 #[derive(Debug)]
 pub(crate) struct Tail {
     bytes: Arc<Mutex<VecDeque<u8>>>,

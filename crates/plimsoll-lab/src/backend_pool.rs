@@ -1,4 +1,4 @@
-//! Backends that end and start again while a proxy is under load: each is a process of its own, at a port that stays
+//! Backends that end and start again while a proxy is under load: each is its own process, at a port that stays
 //! its own.
 
 use std::net::SocketAddr;

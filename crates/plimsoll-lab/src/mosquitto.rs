@@ -96,7 +96,7 @@ fn render(addresses: &[SocketAddr]) -> String {
     line!(&mut text, "persistence false");
     line!(&mut text, "set_tcp_nodelay true");
     line!(&mut text, "log_dest none");
-    // It would change to a user of its own, who may not read this.
+    // mosquitto would change to its own user, who may not read this.
     line!(&mut text, "user root");
     for address in addresses {
         line!(&mut text, "listener {} {}", address.port(), address.ip());

@@ -15,7 +15,7 @@ pub struct SutSettings {
     pub logs: bool,
     /// Whether a proxy can reload its configuration while it runs.
     pub reloads: bool,
-    /// Servers behind the proxy may end and start again: each is a process of its own, and HAProxy checks them.
+    /// Servers behind the proxy may end and start again: each is its own process, and HAProxy checks them.
     pub backends_end: bool,
 }
 

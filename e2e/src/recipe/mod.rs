@@ -1,6 +1,6 @@
 //! Recipes that make one resource the limit of a real server, and what a search then names as the cause.
 //!
-//! A recipe is a configuration and a bash script. It runs in a network namespace of its own, so that its ports, its
+//! A recipe is a configuration and a bash script. It runs in its own network namespace, so that its ports, its
 //! settings and its counters are nobody else's; servers run on CPU 1 and clients on CPU 0, both ahead of what else
 //! the machine does. It needs root. What it started ends with it.
 
@@ -121,7 +121,7 @@ pub struct Recipe {
     pub host: &'static str,
     /// A counter moves, or a limit is reached, that is not the cause.
     pub is_decoy: bool,
-    /// It needs a CPU of its own, and so a machine on which nothing else is measured.
+    /// It needs its own CPU, and so a machine on which nothing else is measured.
     pub is_alone: bool,
     files: Vec<(&'static str, String)>,
     script: String,

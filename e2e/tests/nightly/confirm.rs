@@ -2,7 +2,7 @@
 //! around it writes into its configuration or puts behind it.
 //!
 //! All but the first are at 200 to 450/s, so that one needs little CPU, and several may run beside each other, each in
-//! a process of its own: `cargo test -p e2e --test nightly confirm::NAME -- --ignored --nocapture`.
+//! its own process: `cargo test -p e2e --test nightly confirm::NAME -- --ignored --nocapture`.
 
 use std::fs;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::{alone, client, pin_server};
 /// A quick search takes less than 4 minutes, the test of its cause less than 3, and a search with the limit raised as
 /// long.
 const PATIENCE: Duration = Duration::from_secs(660);
-/// Servers behind HAProxy, on ports that nobody else has in a network namespace of its own.
+/// Servers behind HAProxy, on ports that nobody else has in its own network namespace.
 const BACKENDS: &str = "for n in 1 2 3 4 5; do setpriv --pdeathsig KILL @FAULT@ 127.0.0.1:900$n @SERVES@ & done\n\
                         for n in 1 2 3 4 5; do until (exec 3<> /dev/tcp/127.0.0.1/900$n) 2> /dev/null; do \
                         sleep 0.05; done; done";

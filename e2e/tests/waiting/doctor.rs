@@ -12,7 +12,7 @@ use e2e::plimsoll::{Finished, Plimsoll, Running};
 use e2e::serve::Serve;
 use e2e::{program, wait};
 
-/// Runs `script` in a network namespace of its own, where `$P` is plimsoll and a backend answers at
+/// Runs `script` in its own network namespace, where `$P` is plimsoll and a backend answers at
 /// 127.0.0.1:8080.
 fn in_namespace(script: &str) -> Output {
     let script = format!(

@@ -175,7 +175,7 @@ fn idle_timer(summary: &Summary) -> (String, String, f64) {
 fn an_idle_timeout_of_haproxy_below_the_heartbeat_is_named_by_its_configuration() {
     for (rule, label) in [
         ("timeout http-keep-alive 1500ms", "HAProxy timeout http-keep-alive"),
-        // Without a timeout of its own, keep-alive has that of the client.
+        // Without its own timeout, keep-alive has the timeout of the client.
         ("timeout client 1500ms", "HAProxy timeout client"),
     ] {
         let rules = format!("    {rule}\n    http-request return status 200");

@@ -15,7 +15,7 @@ use e2e::{port, wait};
 
 const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
 
-/// Returns one request on a connection of its own; empty while nothing listens.
+/// Returns one request on its own connection; empty while nothing listens.
 fn fetch(address: SocketAddr, path: &str) -> String {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(address) {

@@ -48,7 +48,7 @@ fn a_sut_that_dies_is_a_missed_goal_and_its_trials_are_kept() {
 fn an_interrupted_lab_reports_and_cleans_up() {
     let flags = ["lab", "--sut", "haproxy", "--json", "out.json"];
     let running = Plimsoll::new([&flags[..], &SHORT].concat()).start();
-    // Without --out, in a place of its own.
+    // Without --out, in its own place.
     let archives = running.folder().join("plimsoll-runs");
     wait::until("a second of load", || {
         let archive = process::entries(&archives).pop()?;

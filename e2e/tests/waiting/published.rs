@@ -66,7 +66,7 @@ fn the_last_metrics_are_those_of_the_summary() {
     let ok = summary.count("ok");
     assert_eq!(metric(&text, "plimsoll_operations_total{outcome=\"ok\"}"), Some(ok as f64));
     assert_eq!(metric(&text, "plimsoll_latency_seconds_count"), Some(ok as f64));
-    // The deadline is an edge of its own.
+    // The deadline is its own edge.
     assert!(metric(&text, "plimsoll_latency_seconds_bucket{le=\"0.9\"}").is_some(), "{text}");
 }
 

@@ -295,7 +295,7 @@ fn statsd_hears_of_every_request() {
             let count: u64 = value.strip_suffix("|c").expect("a counter").parse().expect("digits");
             *sums.entry(name.to_owned()).or_default() += count;
         }
-        // Each counter comes in a packet of its own.
+        // Each counter comes in its own packet.
         let has = |name: &str, count| sums.get(name).is_some_and(|sum| *sum >= count);
         (has("plimsoll.requests", 5) && has("plimsoll.connections", 2)).then_some(())
     });

@@ -123,7 +123,7 @@ impl Subject {
         }
     }
 
-    /// With few connections, then with many: a client in a process of its own each time, a server in
+    /// With few connections, then with many: a client in its own process each time, a server in
     /// the same process, which is a new one in each round, because none gives everything back.
     fn weigh(&self, bench: &Bench, is_tls: bool, results: &mut Results) -> Result<[Load; 2]> {
         let kind = self.server.unwrap_or(ServerKind::Plimsoll);
@@ -228,7 +228,7 @@ fn client(all: &[Subject]) -> Comparison {
     }
 }
 
-/// Returns `serve` at the largest size, beside the others at the same.
+/// Returns the comparison of `serve` with the others at the largest size.
 fn server(all: &[Subject]) -> Comparison {
     let of = |kind| {
         let is_asked = move |subject: &&Subject| {

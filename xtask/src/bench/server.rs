@@ -1,5 +1,5 @@
 //! A server that clients are measured against, or that is measured itself: one process with one
-//! thread on a CPU of its own, plain and TLS 1.3 side by side, stopped when dropped.
+//! thread on its own CPU, plain and TLS 1.3 side by side, stopped when dropped.
 
 mod config;
 
@@ -124,7 +124,7 @@ impl Server {
         Self::of(&mut command, addresses)
     }
 
-    /// Returns `plimsoll serve` with one process, and where it speaks MQTT: plain, and over TLS.
+    /// Starts `plimsoll serve` with one process; also returns its addresses of MQTT, plain and over TLS.
     pub(crate) fn with_mqtt(plimsoll: &Path) -> Result<(Self, [SocketAddr; 2])> {
         let [plain, tls, mqtt, mqtts] = free_addresses()?;
         let addresses = Addresses { plain, tls, tickets: tls };

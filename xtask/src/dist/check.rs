@@ -209,7 +209,7 @@ fn rpm(release: &Release) -> Result<String> {
     Ok(format!("in an empty root: {seen}"))
 }
 
-/// Returns the binary of the .deb for arm64, under emulation.
+/// Checks the binary of the .deb for arm64 under emulation; returns the finding.
 fn aarch64(release: &Release) -> Result<String> {
     let program = unpacked_deb(release, Arch::Aarch64)?.join("usr/bin/plimsoll");
     let seen = exercise(|| {
@@ -220,7 +220,7 @@ fn aarch64(release: &Release) -> Result<String> {
     Ok(format!("under QEMU: {seen}"))
 }
 
-/// Returns the image of this architecture: without rights, with nothing that can be written, and a network of its own.
+/// Checks the image of this architecture without privileges, without a writable file, and with its own network.
 fn image(release: &Release) -> Result<String> {
     let folder = release.fresh("check-image")?;
     let archive = format!("oci-archive:{}", release.file("-oci.tar").display());

@@ -1,7 +1,7 @@
 //! The objects of a run in Kubernetes: a Job for each agent, a Job of the coordinator that they connect to, its name in
 //! DNS, Secrets, and who may reach whom. No role, no resource type of our own.
 //!
-//! A Job has a Secret of its own, so that no pod gets the key of another. The command and its files are in the
+//! A Job has its own Secret, so that no pod gets the key of another. The command and its files are in the
 //! coordinator's: what is in the arguments of a container, everybody reads who may look at pods.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct KubernetesRun {
     pub name: String,
     /// The image of plimsoll.
     pub image: String,
-    /// Number of agents, each in a pod of its own; at most [`AGENTS_MAX`].
+    /// Number of agents, each in its own pod; at most [`AGENTS_MAX`].
     pub agents: u32,
     /// Whole CPUs of each.
     pub cpus: u32,

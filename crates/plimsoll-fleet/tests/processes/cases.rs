@@ -318,7 +318,7 @@ pub(crate) fn servers_share_one_port() {
     assert!(pids.iter().all(|pid| !process::is_alive(*pid)));
 }
 
-/// Starts this program in a role, in a process group of its own.
+/// Starts this program in a role, in its own process group.
 fn start_role(arguments: &[&OsStr]) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut command = Command::new(process::own_executable());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -394,7 +394,7 @@ pub(crate) fn a_restart_replaces_every_program() {
     };
     let mut supervisor = supervisor(plan).unwrap();
     let mut before = supervisor.pids().to_owned();
-    // In a session of its own.
+    // In its own session.
     before.push(fs::read_to_string(scratch.join("pid")).unwrap().trim().parse().unwrap());
     // One has ended before, and is there again afterwards.
     process::kill(before[0], Signal::KILL).unwrap();

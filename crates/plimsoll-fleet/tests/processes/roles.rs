@@ -49,7 +49,7 @@ pub(crate) fn sleeper(name: &str) -> SupervisedProgram {
     }
 }
 
-/// Returns a program that ignores SIGTERM and has a child in a session of its own; the child's pid is in
+/// Returns a program that ignores SIGTERM and has a child in its own session; the child's pid is in
 /// `pid_file`.
 pub(crate) fn runaway(pid_file: &Path) -> SupervisedProgram {
     let file = pid_file.display();

@@ -73,7 +73,7 @@ impl Proxy for Nginx {
         text.map_or(alert.as_str(), |(_, text)| text).to_owned()
     }
 
-    /// Prepares one nginx with as many workers as descriptors require: each worker has a listening socket of its own on
+    /// Prepares one nginx with as many workers as descriptors require: each worker has its own listening socket on
     /// the port.
     fn prepare(&self, program: &Path, lab: &LabPlan, mut plan: ProxyPlan) -> Result<Prepared> {
         let have = limits::raise_descriptor_limit();

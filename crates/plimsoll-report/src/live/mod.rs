@@ -88,7 +88,7 @@ pub struct PageAt {
 
 impl Outlets {
     /// Publishes what `inbox` brings until the other end is gone, and what was last there as long as it is waited
-    /// for. Belongs into a thread of its own.
+    /// for. Run it in its own thread.
     pub fn publish(self, inbox: Inbox) -> io::Result<()> {
         self.publish_with(inbox, Patience::default())
     }

@@ -96,7 +96,7 @@ async fn protect(request: Request, rest: Next) -> Response {
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // An answer without a policy of its own is no page: it may load nothing, and no page may frame it.
+    // An answer without its own policy is no page: it may load nothing, and no page may frame it.
     let strict = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(strict);
     response

@@ -304,7 +304,7 @@ fn a_thread_that_gets_no_cpu_delays_nobody() {
     assert_eq!(count, 512);
 }
 
-/// Returns a page at an address of its own, and its feed, at which a run has begun.
+/// Returns a page at its own address, and its feed, at which a run has begun.
 fn shown(token: Option<&str>) -> (Feed, JoinHandle<io::Result<()>>, SocketAddr) {
     let (listener, address) = listener();
     let token = token.map(str::to_owned);

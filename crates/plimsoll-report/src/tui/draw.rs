@@ -280,7 +280,7 @@ fn bottom(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'s
     lines.extend(
         state.notes.iter().rev().take(notes_max).map(|note| Line::from(format!("! {note}"))),
     );
-    // Cut off, it would lead nowhere: it has a line of its own.
+    // Cut off, it would lead nowhere: it has its own line.
     lines.extend(state.head.page.as_ref().map(|page| Line::from(format!("page {}", clean(page)))));
     lines.push(keys(state, elapsed));
     lines

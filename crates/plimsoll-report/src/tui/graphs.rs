@@ -152,7 +152,7 @@ const MEMORY: &[Figure] = &[|point| point.row.figures.memory_bytes];
 /// A graph and the text beside it, the most important line first.
 struct Graph {
     lines: Vec<Line<'static>>,
-    /// One or two, each in a graph of its own.
+    /// One or two, each in its own graph.
     series: &'static [Figure],
     /// The top of the graph.
     top: f64,

@@ -7,7 +7,7 @@ use plimsoll_sys::trusted_file::TrustError;
 use thiserror::Error;
 
 /// An error of a plan or a journal as a whole; a single setting that cannot be written is
-/// a result of its own.
+/// its own result.
 #[derive(Debug, Error)]
 pub enum TuneError {
     /// A file could not be read or written.

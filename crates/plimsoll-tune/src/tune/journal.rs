@@ -207,7 +207,7 @@ impl Journal {
                 Some(true) => journal.lines += 1,
                 // The process ended while it wrote this line: what it announces was not begun.
                 _ if index + 1 == lines.len() && !is_whole => {
-                    // It is cut off, so that the next record begins a line of its own.
+                    // It is cut off, so that the next record begins a new line.
                     let whole = (text.len() - line.len()) as u64;
                     let cut = output_file::open_existing(path).and_then(|file| file.set_len(whole));
                     cut.map_err(TuneError::io(path))?;

@@ -1,6 +1,6 @@
 //! `--repeat`: whole searches, one after another, and the interval over their results.
 //!
-//! Each is a session with an archive of its own, below that of the whole.
+//! Each is a session with its own archive, below that of the whole.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(super) struct Repeated<'a> {
     pub(super) command: &'static str,
     pub(super) job: &'a Job,
     pub(super) times: u32,
-    /// Whether each search has a laboratory of its own.
+    /// Whether each search has its own laboratory.
     pub(super) fresh_sut: bool,
     pub(super) interrupts: &'a Interrupts,
 }
@@ -43,7 +43,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Returns the job of this search: with arrivals and an archive of its own.
+    /// Returns the job of this search: with arrivals and its own archive.
     pub(super) fn job(&self, job: &Job) -> Job {
         let mut job = job.clone();
         let load = job.load_mut();

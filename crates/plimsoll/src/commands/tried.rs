@@ -54,7 +54,7 @@ pub(super) fn run(proxy: &TunedProxy, budget: Nanos) -> Result<()> {
     say(&table(proxy.installed.dialect, &proxy.goal, &requests, &handshakes))
 }
 
-/// Returns one of the two experiments; its archive is kept.
+/// Runs one of the two experiments; its archive is kept.
 fn measure(
     proxy: &TunedProxy,
     experiment: &str,

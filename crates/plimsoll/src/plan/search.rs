@@ -39,7 +39,7 @@ pub(crate) struct SearchJob {
     pub(crate) axis: Axis,
     /// Goals of a GOOD trial.
     pub(crate) slo: Slo,
-    /// Further objectives, each with an interval of its own; at most [`SLOS_MAX`] with the first.
+    /// Further objectives, each with its own interval; at most [`SLOS_MAX`] with the first.
     pub(crate) further: Vec<Slo>,
     /// Whether the user named it; otherwise it is printed.
     pub(crate) slo_given: bool,

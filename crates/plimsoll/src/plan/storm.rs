@@ -95,7 +95,7 @@ pub(super) fn plan(
         "give --connections {targets} or more, or fewer targets");
     // The ramp opens the connections, at its own pace.
     load.plan.prewarm = false;
-    // Each client has a ticket of its own.
+    // Each client has its own ticket.
     load.plan.tls.tickets_max =
         u32::try_from(connections).unwrap_or(u32::MAX).max(TlsOptions::TICKETS_MAX);
     let clients = StormClients { cut: flags.cut, reconnect: flags.reconnect };

@@ -1,7 +1,7 @@
-//! The disruptor: carries out the events of a load at their instants, on a thread of its own, and observes their
+//! The disruptor: carries out the events of a load at their instants, on its own thread, and observes their
 //! effects.
 //!
-//! A freeze is made by a child in a session of its own, which lets the server continue even if this process is killed.
+//! A freeze is made by a child in its own session, which lets the server continue even if this process is killed.
 //! Commands of the user end with the thread. What it has changed in a laboratory is as before when it ends, and a
 //! laboratory ends with this process.
 

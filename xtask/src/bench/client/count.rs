@@ -116,7 +116,7 @@ fn count_hey(text: &str) -> Option<(u64, u64)> {
     Some((all.checked_sub(failed)?, failed))
 }
 
-/// Status 0 is an error of its own.
+/// Status 0 is its own error.
 fn count_vegeta(report: &Value) -> Option<(u64, u64)> {
     let all = report["requests"].as_u64()?;
     let is_ok = |status: &str| status.starts_with('2') || status.starts_with('3');

@@ -102,7 +102,7 @@ pub(crate) fn saturate(tool: Tool, url: &str, extent: Extent, load: Load) -> Opt
     })
 }
 
-/// Returns one request on each of `connections`, which the server leaves unanswered for `seconds`.
+/// Returns the command line for one request on each of `connections`, which the server leaves unanswered for `seconds`.
 pub(crate) fn await_answers(tool: Tool, url: &str, connections: u32, seconds: u32) -> String {
     let (c, s) = (connections, seconds);
     let sleep_ms = u64::from(if tool == Tool::Ab { AB_SLEEP_S } else { s }) * 1_000;

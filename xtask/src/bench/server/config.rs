@@ -32,8 +32,8 @@ pub(super) fn write_certificate(folder: &Path) -> Result<()> {
     Ok(fs::write(folder.join("both.pem"), read("cert.pem")? + &read("key.pem")?)?)
 }
 
-/// Returns one process without a master, so that killing it leaves nothing behind. No tickets and no
-/// cache but where tickets are asked for: every handshake is a full one.
+/// Returns the configuration of one process without a master, so that killing it leaves nothing behind. No tickets and
+/// no cache but where tickets are asked for: every handshake is a full one.
 pub(super) fn nginx(addresses: Addresses) -> String {
     let Addresses { plain, tls, tickets } = addresses;
     let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]

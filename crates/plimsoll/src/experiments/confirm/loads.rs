@@ -1,6 +1,6 @@
 //! Changes of the load that test a cause without a change of the server. Where the CPU is the limit, the capacity
 //! changes by the factor by which an operation's cost does, and where a link is, by the factor of its bytes: both are
-//! measured for each. Where each connection or address has a limit of its own, it changes as their number does.
+//! measured for each. Where each connection or address has its own limit, it changes as their number does.
 
 use plimsoll_capacity::stats::median_of;
 use plimsoll_model::confirmation::Intervention;
@@ -137,7 +137,7 @@ impl Changes<'_> {
         self.handshakes(Intervention::Resumption, full, resumed)
     }
 
-    /// Returns the cheaper type of key, where the server has certificates of both.
+    /// Plans the cheaper type of key, if the server has certificates of both.
     fn certificate_key(&mut self) -> Result<Option<PlannedChange>> {
         let Some(full) = self.full_handshakes()? else { return Ok(None) };
         let with = |key: CertificateKey| {

@@ -273,7 +273,7 @@ impl Test<'_, '_> {
         Ok(is_usable.then_some(OperationCost { cpu_s, sent_bytes, received_bytes }))
     }
 
-    /// Returns the pairs of one change; `seen` is the load without any step.
+    /// Makes the pairs of one change; `seen` is the load without any step.
     fn pairs(
         &mut self,
         planned: PlannedChange,
@@ -331,7 +331,7 @@ impl Test<'_, '_> {
         Ok(confirmation)
     }
 
-    /// Returns a load with the change and one without, and the CPU time of a good answer with it over that without; or
+    /// Makes a load with the change and one without, and the CPU time of a good answer with it over that without; or
     /// why there can be no more.
     fn pair(
         &mut self,
@@ -374,7 +374,7 @@ impl Test<'_, '_> {
         self.session.server_end().map(|end| end.reason().to_owned())
     }
 
-    /// Returns a load that saturates: `plan`, or the usual one.
+    /// Makes a load that saturates: `plan`, or the usual one.
     fn load(&mut self, plan: Option<&LoadPlan>) -> Result<FinishedLoad> {
         self.loads += 1;
         let plan = plan.unwrap_or(self.plan);
