@@ -94,7 +94,7 @@ fn draws(is_terminal: bool, term: Option<OsString>) -> bool {
     is_terminal && term.is_none_or(|term| term != "dumb")
 }
 
-/// Reports whether colours are wanted: by no-color.org NO_COLOR disables them if it is set and not empty.
+/// Reports whether colours are wanted: by no-color.org `NO_COLOR` disables them if it is set and not empty.
 fn wants_colours(no_color: Option<OsString>) -> bool {
     no_color.is_none_or(|value| value.is_empty())
 }

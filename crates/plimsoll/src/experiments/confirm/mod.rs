@@ -331,8 +331,8 @@ impl Test<'_, '_> {
         Ok(confirmation)
     }
 
-    /// Makes a load with the change and one without, and the CPU time of a good answer with it over that without; or
-    /// why there can be no more.
+    /// Makes a load with the change and one without. Also returns the CPU time of a good answer with the change over the
+    /// one without it; an inner error states why no further pair is possible.
     fn pair(
         &mut self,
         turn: &[usize],
