@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of connections that the server announced. Those of operations on one connection are in
+/// Limits of connections that the server announced. Limits of the operations on one connection are in
 /// [`StreamCounts`](crate::tally::StreamCounts).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnnouncedLimits {

@@ -1,7 +1,7 @@
 //! Enums whose variants have a stable name, belong to a group, and are described in words.
 
 /// Defines an enum from its table. Each row gives a variant its name in JSON and its documentation, under its group.
-/// `type, group: GroupType` names the accessor of the group; a third entry that of the documentation.
+/// `type, group: GroupType` names the accessor of the group; a third entry is the accessor's documentation.
 macro_rules! catalogue {
     (
         $(#[$about:meta])*

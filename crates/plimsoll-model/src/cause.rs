@@ -15,7 +15,7 @@ use crate::confirmation::{Confirmation, Intervention, Remedied};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
-    /// Nothing that was read proves it.
+    /// No reading proves the cause.
     Unknown,
     /// Counters of the cause move at the tipping point.
     Correlated,
@@ -29,7 +29,7 @@ pub enum Grade {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
-    /// It was not full at any load above the tipping point, or none was read there.
+    /// The resource was not full at any load above the tipping point, or it was not read there.
     FullAbove,
     /// Use that grows with the load in a line which meets the limit at the tipping point.
     Line,
@@ -46,7 +46,7 @@ pub enum Missing {
 pub enum Part {
     /// The server under test and its configuration.
     Server,
-    /// A reading of the part behind the server.
+    /// The part behind the server.
     Backend,
     /// The host of the server: kernel, limits, other programs.
     Host,
@@ -237,7 +237,7 @@ pub struct Projected {
 /// A resource and when it becomes full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limited {
-    /// Which.
+    /// The resource that reaches its limit.
     pub resource: Resource,
     /// Name of the host.
     pub host: String,
@@ -278,7 +278,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// Which.
+    /// The cause.
     pub cause: Cause,
     /// The limiting resource.
     pub resource: Resource,
@@ -306,7 +306,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// `resource` of `host` is the limit; `nearest` would last longer, and so would the `others`.
+    /// Creates the finding that `resource` of `host` is the limit. `nearest` and the `others` would last longer.
     pub fn new(
         cause: Cause,
         (resource, host): (Resource, String),
@@ -319,7 +319,7 @@ impl Finding {
         Self { cause, resource, host, grade, remedy, ..Self::unknown(excluded) }
     }
 
-    /// Nothing proves a cause; what is `excluded` would last longer.
+    /// Creates a finding without a proven cause. Resources in `excluded`, which may be empty, would last longer.
     pub fn unknown(excluded: Vec<Limited>) -> Self {
         Self {
             cause: Cause::Unknown,

@@ -33,9 +33,9 @@ named! {
 pub enum Confidence {
     /// Something else may have done it.
     Possible,
-    /// Nothing else that is common does it.
+    /// No other common cause has this effect.
     Likely,
-    /// It is our own, or its value was known beforehand.
+    /// The timer is our own, or its value was known beforehand.
     Certain,
 }
 
@@ -56,7 +56,7 @@ pub enum Awaits {
 /// A timer that is known beforehand: our own, or one of a server that we configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownTimer {
-    /// As its owner's flags or configuration call it: `--linger`, `HAProxy timeout server`.
+    /// The name in its owner's flags or configuration: `--linger`, `HAProxy timeout server`.
     pub name: String,
     /// The timer's value.
     pub at: Nanos,
@@ -74,7 +74,7 @@ pub struct Cliff {
     pub at: Nanos,
     /// Durations in the pile.
     pub count: u64,
-    /// Their share of the slow durations of their kind, 0 to 1.
+    /// Share of the pile in the slow durations of its kind, 0 to 1.
     pub share: f64,
     /// The stretch that was measured.
     pub stretch: Stretch,
@@ -164,7 +164,7 @@ pub struct ProbedTimer {
     pub evidence: String,
 }
 
-/// The longest timers that a run could have seen; a longer one would have left no trace.
+/// The longest timers that a run could have observed; a longer one would have left no trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Horizon {
     /// In an answer: as long as an operation is waited for.

@@ -17,10 +17,10 @@ impl Arm {
     pub const A: Self = Self(0);
     /// The server that is compared, of two.
     pub const B: Self = Self(1);
-    /// Both of a comparison, in the order of their figures.
+    /// Both arms of a comparison of two servers, in the order of their figures.
     pub const BOTH: [Self; 2] = [Self::A, Self::B];
 
-    /// The one at `place`, from 0.
+    /// Returns the arm at `place`, from 0.
     pub const fn at(place: usize) -> Self {
         Self(place as u8)
     }
@@ -30,12 +30,12 @@ impl Arm {
         self.0 as usize
     }
 
-    /// `A`, `B`, ….
+    /// Returns the letter `A`, `B`, ….
     pub fn name(self) -> char {
         char::from(b'A'.saturating_add(self.0))
     }
 
-    /// The other one of a comparison.
+    /// Returns the other arm of a comparison of [`Self::A`] and [`Self::B`]; `self` must be one of them.
     pub const fn other(self) -> Self {
         Self(1 - self.0)
     }
@@ -103,7 +103,7 @@ pub enum Finding {
     Higher,
     /// B's figure is lower.
     Lower,
-    /// No difference was seen.
+    /// No difference was observed.
     NoDifference,
 }
 
@@ -168,7 +168,7 @@ pub struct CompareSummary {
 pub struct NoiseSummary {
     /// Relative standard deviation of one side from pair to pair, without drift.
     pub cv: f64,
-    /// Half of the interval: as wide as that of a comparison of A with itself.
+    /// Half of the interval: as wide as in a comparison of A with itself.
     pub half_width: f64,
     /// Half of the interval that A has against itself, from its figures in neighbouring rounds.
     pub floor: Option<f64>,
@@ -190,7 +190,7 @@ pub struct MeasuredSummary {
 #[expect(missing_docs, reason = "see CompareSummary")]
 pub struct RoundSummary {
     pub number: u32,
-    /// Which of them was measured first.
+    /// The arm that was measured first.
     pub first: Arm,
     pub a: MeasuredSummary,
     pub b: MeasuredSummary,
@@ -241,15 +241,15 @@ pub struct BlockSummary {
     /// Share of the time in which threads of the server were ready to run but did not run; 0
     /// to 1.
     pub sut_waited: Option<f64>,
-    /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
+    /// CPU of the server's busiest thread, 0 to 1, if it was read.
     pub sut_busiest_thread: Option<f64>,
     pub generator_busiest_thread: f64,
     pub invalid: Option<String>,
 }
 
 impl BlockSummary {
-    /// The figure of one side in a round: that of its block, or the geometric mean of its blocks, of which a duet
-    /// has two. `None` where one of them has none.
+    /// Returns the figure of one arm in a round: its block's figure, or the geometric mean of its blocks, of which a
+    /// duet has two. `None` if a block has no figure.
     pub fn figure_of_round(
         blocks: &[Self],
         round: u32,

@@ -34,7 +34,7 @@ named! {
         Ports = "ports",
         /// The connections that may wait to be accepted.
         AcceptQueue = "accept-queue",
-        /// Requests on each connection of the load; 0 is as many as there are.
+        /// Requests on each connection of the load; 0 is no limit.
         RequestsPerConnection = "requests-per-connection",
         /// The share of the load's connections that resume a TLS session.
         Resumption = "resumption",
@@ -99,8 +99,8 @@ impl Intervention {
 pub enum ConfirmationResult {
     /// The limit was moved, and the capacity moved by the predicted size.
     Confirmed,
-    /// The limit was moved, and the capacity moved in the predicted direction by at least half of the predicted size, but
-    /// not by that size.
+    /// The limit was moved, and the capacity moved in the predicted direction by at least half of the predicted size,
+    /// but not by the whole size.
     Moved,
     /// The limit was moved, and the capacity moved by less than half of the predicted size: the limit is
     /// another one.
@@ -123,7 +123,7 @@ pub enum ConfirmationArm {
 /// A pair of loads, one right after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConfirmationPair {
-    /// Which load was first.
+    /// The arm whose load was first.
     pub first: ConfirmationArm,
     /// Good answers of the sham in a second, the mean of its seconds without the least and the greatest.
     pub sham_per_s: f64,
@@ -142,8 +142,8 @@ pub struct Remedied {
     pub from: f64,
     /// The new value.
     pub to: f64,
-    /// Tipping point after over before: that of the value, or as far as the next limit allows; fixed before the search.
-    /// `None` where nothing was confirmed.
+    /// Predicted ratio of the tipping points, after the change over before it: the ratio of the values, or less if the
+    /// next limit allows less. Fixed before the search; `None` if there was nothing to confirm.
     pub predicted_ratio: Option<f64>,
     /// Why it was not made, where that is so.
     pub why: Option<String>,
@@ -208,11 +208,11 @@ pub struct Confirmation {
     pub result: ConfirmationResult,
     /// Why it is undecided, where no figure says so.
     pub why: Option<String>,
-    /// The capacity with the change relative to that of the sham; `None` with too few pairs.
+    /// The capacity with the change relative to the capacity of the sham; `None` with too few pairs.
     pub shift: Option<Difference>,
     /// Capacity of the shams over that without any step, before the first pair and after the last.
     pub sham_ratio: Option<f64>,
-    /// Pairs that were to be counted; fixed before the first, and twice as many where so many were undecided.
+    /// Pairs to be counted: fixed before the first pair, and doubled if they were undecided.
     pub pairs_planned: u32,
     /// All that were made, in order.
     pub pairs: Vec<ConfirmationPair>,

@@ -89,9 +89,9 @@ pub struct Growth {
 named! {
     /// Whether a server keeps more memory after each cycle.
     pub enum CyclesVerdict {
-        /// It does, by an amount that matters.
+        /// Memory grows, by an amount that matters.
         Grows = "grows",
-        /// It does not: growth above `growth.high` is excluded.
+        /// Memory does not grow: growth above `growth.high` is excluded.
         NoGrowth = "no-growth",
         /// The cycles are too few for either.
         Undecided = "undecided",

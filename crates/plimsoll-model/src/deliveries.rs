@@ -16,7 +16,7 @@ impl Tally {
         self.unsent *= each;
         self.ok = self.answers.deliveries.delivered;
         self.late = deadline.map_or(0, |deadline| self.spans.delivery.count_above(deadline));
-        // The kernel's stamps and the gauge are those of publishes.
+        // The kernel's stamps and the gauge belong to publishes.
         self.spans.clear_stamped();
         self.spans.ttfb.clear();
         self.spans.corrected = self.spans.delivery.clone();

@@ -1,4 +1,4 @@
-//! Disruptions: actions on the server, or on its connections, while a load goes on; and their effects. Flags and reports call
+//! Disruptions: actions on the server, or on its connections, during a load; and their effects. Flags and reports call
 //! them events.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::units::{ParseError, parse_duration};
 
-/// The longest freeze, and the longest cut of a link: a server that stands still for longer loses its clients to their own
+/// The longest freeze, and the longest cut of a link: a server that is frozen for longer loses its clients to their own
 /// timers.
 const SPAN_MAX: Nanos = Nanos::from_secs(60);
 
@@ -23,7 +23,7 @@ pub enum DisruptionKind {
     Certificate,
     /// The server is ended and started again.
     Restart,
-    /// The processes of the server stand still (SIGSTOP) for this long.
+    /// The server's processes are stopped (SIGSTOP) for this time.
     Freeze(Nanos),
     /// This number of backends is killed.
     BackendDown(u32),
@@ -136,7 +136,7 @@ fn with_argument(name: &str, argument: &str) -> Option<Result<DisruptionKind, &'
     })
 }
 
-/// As reports name it; without the words of a script, which may be secret.
+/// Shows the name in reports; without the words of a script, which may be secret.
 impl fmt::Display for DisruptionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
@@ -175,7 +175,7 @@ pub struct DisruptedLatency {
     pub before: Option<f64>,
     /// The worst second while it was disturbed.
     pub during: Option<f64>,
-    /// That second without this program's own delay; where arrivals are stamped.
+    /// The latency of that second without this program's own delay; only if arrivals are stamped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undelayed: Option<f64>,
     /// The usual second after that.
@@ -195,8 +195,8 @@ pub struct DisruptionSummary {
     /// The failure of the action, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Connections that the server or the network ended until the next event: of a hold all of them, of a load those with an
-    /// open operation.
+    /// Connections that the server or the network ended until the next event: in a hold all of them, in a load only
+    /// those with an open operation.
     pub lost: u64,
     /// The classes of `lost`.
     pub lost_classes: BTreeMap<String, u64>,
@@ -212,8 +212,8 @@ pub struct DisruptionSummary {
     pub error_classes: BTreeMap<String, u64>,
     /// Latency around it.
     pub p99_ms: DisruptedLatency,
-    /// Time from its beginning to the last second with losses, failures or a latency above the limit; `None` if that had not
-    /// ended by the next event or the end of the load.
+    /// Time from the beginning of the event to the last second with losses, failures or a latency above the limit;
+    /// `None` if that had not ended by the next event or the end of the load.
     pub disturbed_s: Option<f64>,
     /// Processes that a reload has replaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -34,7 +34,7 @@ named! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Closer {
-    /// It ended well: an answer below 400, an established connection.
+    /// The event ended well: an answer below 400, an established connection.
     Success,
     /// The peer's FIN or close_notify.
     PeerFin,
@@ -122,7 +122,7 @@ impl FromStr for Closer {
     }
 }
 
-/// Which durations: a stretch and who ended it. Written `idle/peer-fin`.
+/// Key of a series: a stretch and who ended it. Written `idle/peer-fin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SeriesKey {
@@ -149,8 +149,8 @@ impl FromStr for SeriesKey {
     }
 }
 
-/// The durations of one series, and what tells a timer from one event that ended many at once, or
-/// from a limit on requests.
+/// The durations of one series, and figures that distinguish a timer from one event that ended many at once, or from a
+/// limit on requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Lengths of the stretches.

@@ -27,8 +27,8 @@ pub enum LoadEvent {
     },
     /// One second, all threads.
     Interval(Box<Interval>),
-    /// The server allows less than the plan asks for: what, and what to ask for instead; once at most. The load goes on
-    /// until it is stopped, and nothing can come of it.
+    /// The server allows less than the plan asks for: which limit, and what to ask for instead; at most once. The load
+    /// continues until it is stopped, and yields no result.
     Refused(String),
     /// Single operations of a thread.
     Rows(RowBatch),
@@ -61,7 +61,7 @@ pub enum Event {
         trial: Option<TrialRequest>,
         /// Duration in which operations are started; `None` when only a count ends the load.
         planned: Option<Nanos>,
-        /// That instant on CLOCK_MONOTONIC.
+        /// Intended start of the first operation, on CLOCK_MONOTONIC.
         epoch: Nanos,
     },
     /// One second of the current load, merged over all agents.
@@ -73,7 +73,7 @@ pub enum Event {
         /// Operations in flight.
         in_flight: u64,
     },
-    /// A level of held connections begins, within a load that goes on.
+    /// A level of held connections starts, within a load that continues.
     TrialStarted(TrialRequest),
     /// A block of a comparison begins.
     BlockStarted(BlockStart),

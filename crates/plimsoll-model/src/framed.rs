@@ -1,4 +1,4 @@
-//! Serialisation of what only a frame to an agent may carry.
+//! Serialisation of values that only a frame to an agent may carry.
 //!
 //! Plans hold credentials: in headers, bodies, users, scripts, keys. Their types have no `Serialize`, so that nothing that
 //! is derived for a file, a page or a stream can contain one. A message asks for it by name, with
@@ -121,7 +121,8 @@ mod tests {
         TargetUrl, Template, Will,
     };
 
-    /// Reports whether `T` can be written anywhere: its own constant if it has `Serialize`, else that of the trait.
+    /// Detects whether `T` can be written to any format. With `Serialize`, the inherent constant applies, else the
+    /// trait's.
     struct Probe<T>(PhantomData<T>);
 
     impl<T: Serialize> Probe<T> {

@@ -24,11 +24,11 @@ named! {
         TippingPoint = "tipping-point",
         /// A quantile of the corrected latency of a load: failed and unsent operations count as slower than any.
         P50 = "p50",
-        /// As [`Self::P50`].
+        /// 90th percentile, as [`Self::P50`].
         P90 = "p90",
-        /// As [`Self::P50`].
+        /// 99th percentile, as [`Self::P50`].
         P99 = "p99",
-        /// As [`Self::P50`].
+        /// 99.9th percentile, as [`Self::P50`].
         P999 = "p99.9",
         /// Failed and unsent operations of a load over all; compared in percentage points.
         Errors = "errors",
@@ -144,7 +144,7 @@ pub struct Estimate {
 pub enum GateMethod {
     /// The intervals that both runs state, from edge to edge.
     Stated,
-    /// The test of Mann and Whitney over so many stretches of each run.
+    /// The test of Mann and Whitney over the given number of stretches of each run.
     Stretches {
         /// Stretches of each run.
         count: u32,
@@ -153,7 +153,7 @@ pub enum GateMethod {
     Slopes,
 }
 
-/// Which of the two runs.
+/// One of the two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The run that is compared with.
@@ -178,7 +178,7 @@ pub enum Incomparable {
     Settings([Box<Settings>; 2]),
     /// The figure has no interval in a run.
     NoInterval {
-        /// Which one.
+        /// The run.
         side: Side,
         /// The figure.
         metric: GateMetric,
@@ -187,12 +187,12 @@ pub enum Incomparable {
     },
     /// The generator shaped a run's result.
     Invalid {
-        /// Which one.
+        /// The run.
         side: Side,
     },
     /// A search ended without an interval because its trials contradict each other, or its time was over.
     Unsettled {
-        /// Which one.
+        /// The run.
         side: Side,
         /// The evidence that the interval lacks.
         why: Unsettled,
@@ -220,7 +220,7 @@ pub enum GateResult {
 /// The effect of the speed of the server's host on the change of a figure that depends on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HostEffect {
-    /// It was measured in both runs, and the change is the one at like speed.
+    /// The speed was measured in both runs, and the change is the one at like speed.
     Measured {
         /// The speed in the run over the speed in the baseline.
         speed: f64,
@@ -229,9 +229,9 @@ pub enum HostEffect {
         /// The change of the figures as they are.
         observed: f64,
     },
-    /// It was not measured in both runs.
+    /// The speed was not measured in both runs.
     Unmeasured {
-        /// By how much each end of the interval was moved, relative.
+        /// Distance by which each end of the interval was moved, relative.
         widened: f64,
     },
 }

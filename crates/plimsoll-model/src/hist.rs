@@ -262,8 +262,8 @@ fn uncompressed(bytes: Vec<u8>) -> Result<Vec<u8>, DecodeError> {
     Ok(plain)
 }
 
-/// Reports whether an encoding without compression has the digits and the range of a histogram of ours, and no more counts. The
-/// header alone decides how much memory `hdrhistogram` allocates.
+/// Reports whether an encoding without compression has the digits and the range of our histograms, and no more counts.
+/// The header alone decides how much memory `hdrhistogram` allocates.
 fn has_own_bounds(plain: &[u8]) -> bool {
     let Some((header, counts)) = plain.split_at_checked(HEADER_BYTES) else { return false };
     let number = |from: usize, to: usize| {

@@ -50,14 +50,14 @@ pub struct MemoryReading {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoldStep {
-    /// Opens connections until so many were tried in all.
+    /// Opens connections until the given number has been attempted in total.
     Ramp {
         /// Connections of the whole hold.
         connections: u64,
         /// New ones per second.
         per_s: f64,
     },
-    /// Closes connections until so many are held.
+    /// Closes connections until the given number is held.
     Trim {
         /// Connections of the whole hold.
         connections: u64,
@@ -108,7 +108,7 @@ impl HoldStep {
 pub struct Swept {
     /// Connections held when it began.
     pub connections: u64,
-    /// Those that answered.
+    /// Connections that answered.
     pub answered: u64,
 }
 
@@ -212,7 +212,7 @@ pub struct Projection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoldEnd {
-    /// It went its whole way.
+    /// The hold ran to completion.
     Complete,
     /// This host cannot hold more; what was reached was held and swept.
     CutShort {
@@ -235,7 +235,7 @@ pub enum HoldEnd {
         /// The most that may be used.
         limit: u64,
     },
-    /// Nothing could be held.
+    /// No connection could be held.
     NothingHeld,
     /// The user stopped it, or the agents were lost.
     Unfinished,
@@ -250,30 +250,30 @@ pub enum ServerFailure {
         /// Attempts that failed.
         failed: u64,
     },
-    /// It accepted no more connections.
+    /// The server accepted no more connections.
     AcceptsNoMore,
     /// Connections were missing at a level.
     Missing {
-        /// Their number.
+        /// Connections that were missing.
         count: u64,
         /// Connections of the level.
         asked: u64,
     },
     /// Connections of a level did not answer.
     Silent {
-        /// Their number.
+        /// Connections that did not answer.
         count: u64,
         /// Connections of the level.
         asked: u64,
     },
-    /// It lost at least half of its connections on the way to a level.
+    /// The server lost at least half of its connections on the way to a level.
     Lost {
         /// Connections lost.
         count: u64,
         /// Most connections held at once.
         held: u64,
     },
-    /// It lost at least half of its connections during a soak.
+    /// The server lost at least half of its connections during a soak.
     LostInSoak {
         /// Connections lost.
         count: u64,
@@ -409,7 +409,7 @@ pub struct FailedAt {
     pub predicted_off: Option<f64>,
 }
 
-/// Requests on held connections: heartbeats, and those of sweeps.
+/// Requests on held connections: heartbeats, and requests of sweeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see HoldSummary")]
 pub struct BeatSummary {

@@ -22,10 +22,10 @@ pub struct LineError {
 /// A fault in the bytes of a line.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum LineProblem {
-    /// It is text in another encoding.
+    /// The input is text in another encoding of Unicode.
     #[error("the text is UTF-16 or UTF-32; save it as UTF-8")]
     OtherUnicode,
-    /// It is no text in UTF-8.
+    /// The input is not UTF-8.
     #[error("not UTF-8; save the file as UTF-8 text")]
     NotUtf8,
     /// Text in UTF-8 has no such byte.

@@ -36,7 +36,8 @@ macro_rules! read_by_name {
     };
 }
 
-/// Gives types with `Display` and `FromStr` the conversions that `#[serde(into = "String", try_from = "String")]` asks for.
+/// Gives types with `Display` and `FromStr` the conversions that `#[serde(into = "String", try_from = "String")]`
+/// needs.
 macro_rules! written_as_text {
     ($($type:ident),+) => {$(
         impl From<$type> for String {

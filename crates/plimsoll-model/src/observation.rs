@@ -54,8 +54,7 @@ pub struct ArrivalSpread {
     /// [`crate::starts::lag_tolerance`]. No distribution of gaps is further from the intended one
     /// than this, apart from differences within the tolerance.
     pub gap_distance: f64,
-    /// Variance over mean of the counts in bins of 10 ms, less that of the schedule, plus 1: 1 is
-    /// as intended.
+    /// Variance over mean of the counts in bins of 10 ms, less the schedule's own, plus 1: 1 is as intended.
     pub dispersion_10ms: f64,
     /// The dispersion in bins of 100 ms.
     pub dispersion_100ms: f64,
@@ -95,7 +94,7 @@ pub struct Scheduling {
 pub struct SutCpu {
     /// On a CPU.
     pub ran: Nanos,
-    /// The part of it in system calls and interrupts, as far as the kernel tells them apart.
+    /// The part of it in system calls and interrupts, if the kernel distinguishes them.
     pub system: Nanos,
     /// Ready, and not on a CPU: others had it.
     pub waited: Nanos,
@@ -106,8 +105,8 @@ pub struct SutCpu {
 pub struct NetworkUse {
     /// Packets dropped here by the interfaces towards the server, or by the softnet backlog.
     pub drops: u64,
-    /// Segments that the load's own sockets sent again over those they sent; in network namespaces of a laboratory,
-    /// those of all sockets.
+    /// Segments that the load's own sockets retransmitted over those they sent; in the network namespaces of a
+    /// laboratory, all sockets count.
     pub retransmits: f64,
     /// Segments that these sockets sent again.
     pub sent_again: u64,
@@ -136,7 +135,7 @@ pub struct SecondCounts {
 }
 
 impl SecondCounts {
-    /// One more second, with so many operations.
+    /// Adds one second with `ops` operations.
     pub const fn add(&mut self, ops: u64) {
         self.seconds = self.seconds.saturating_add(1);
         self.sum = self.sum.saturating_add(ops);

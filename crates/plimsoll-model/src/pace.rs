@@ -1,4 +1,4 @@
-//! When the n-th operation is *intended* to start: a pure function of the plan and the seed.
+//! The intended start of the n-th operation: a pure function of the plan and the seed.
 //!
 //! ```text
 //! rate
@@ -8,8 +8,8 @@
 //!  +----------- t    poisson: N points, uniform over [0, L(end)), sorted, mapped the same way
 //! ```
 //!
-//! The second is a Poisson process *given its total*: gaps are exponential as far as any window much
-//! shorter than the run can tell, and the number of operations is exactly what was asked for.
+//! The second is a Poisson process *given its total*: gaps are exponential in any window much shorter than the run, and
+//! the number of operations is exactly what was asked for.
 
 use serde::{Deserialize, Serialize};
 

@@ -42,7 +42,7 @@ pub enum Pacing {
     },
     /// Each connection sends its next operation when the last one ended.
     Closed {
-        /// When to stop starting operations.
+        /// Time after which no operation starts.
         duration: Option<Nanos>,
         /// Number of operations to start in all.
         ops_total: Option<u64>,
@@ -94,18 +94,18 @@ impl Default for Timeouts {
 /// One receiver's part of a load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadPart {
-    /// The part of the receiver's first thread among all threads of the load; the others follow. The whole
-    /// load where nobody else takes part.
+    /// The part of the receiver's first thread among all threads of the load; the others follow. The whole load if the
+    /// receiver runs alone.
     pub shard: Shard,
     /// The threads of the load that share the receiver's source ports, by their indices in it; `None` for all.
     pub on_host: Option<Range<u32>>,
-    /// Added to the numbers of the receiver's connections, which client identifiers and the like contain: those of a
-    /// host that joins a hold begin after those of all others.
+    /// Offset of the numbers of the receiver's connections, which client identifiers and the like contain. The numbers
+    /// of a host that joins a hold follow all others.
     pub numbers_from: u32,
 }
 
 impl LoadPart {
-    /// The whole load: nobody else takes part.
+    /// The whole load, with no other participant.
     pub const WHOLE: Self = Self { shard: Shard::WHOLE, on_host: None, numbers_from: 0 };
 }
 
@@ -123,7 +123,7 @@ pub struct LoadPlan {
     /// Unix socket that all connections go to. The addresses of the servers are then loopback ones that nothing uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unix_socket: Option<PathBuf>,
-    /// When operations start.
+    /// Schedule of the operations.
     pub pacing: Pacing,
     /// Size of the connection pool over all agents; at least 1.
     pub connections: u64,
@@ -134,8 +134,7 @@ pub struct LoadPlan {
     pub handshake_only: bool,
     /// Operations after which a connection is closed.
     pub requests_per_connection: Option<u64>,
-    /// An arrival is a whole connection of its own; never with `keepalive` or `handshake_only`,
-    /// holds apart.
+    /// Each arrival opens its own connection; never with `keepalive` or `handshake_only`, except in holds.
     pub session: Option<Session>,
     /// Give the connections of the prewarmed pool ages spread evenly over that number, so that
     /// they are not all replaced at the same moment.
@@ -225,7 +224,7 @@ pub struct MqttPlan {
     pub users: Arc<[Credentials]>,
     /// Seconds within which the client sends something; 0 for no bound.
     pub keep_alive_s: u16,
-    /// The broker goes on with what it kept of the client's last connection.
+    /// The broker resumes the stored session of the client.
     pub resumes_session: bool,
     /// Seconds for which the broker keeps a session without a connection; MQTT 5 alone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -454,7 +453,7 @@ pub struct ServePlan {
     /// Certificate for the TLS listeners.
     #[serde(with = "crate::framed")]
     pub identity: Option<Identity>,
-    /// Key of the tickets; `None` leaves each process a key of its own.
+    /// Key of the tickets; `None` lets each process use its own key.
     #[serde(with = "crate::framed")]
     pub ticket_key: Option<TicketKey>,
     /// State that a TLS connection stores after its handshake.
@@ -510,7 +509,7 @@ pub enum Spoken {
     Http,
     /// MQTT.
     Mqtt,
-    /// Nothing: what comes is sent back.
+    /// No script: received bytes are sent back.
     Echo,
 }
 

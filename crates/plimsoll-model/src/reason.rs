@@ -34,7 +34,7 @@ pub enum CertificateFault {
     /// The beginning of its validity is in the future.
     #[error("it is not valid yet")]
     NotValidYet,
-    /// It is for other names.
+    /// The certificate is for other names.
     #[error("it is for {}, and not for {asked}", names.join(", "))]
     WrongName {
         /// The name that the client asked for.
@@ -42,13 +42,13 @@ pub enum CertificateFault {
         /// The first names that it has.
         names: Vec<String>,
     },
-    /// It has no subject alternative name; the common name does not count (RFC 9525).
+    /// The certificate has no subject alternative name; the common name does not count (RFC 9525).
     #[error("it has no subject alternative name, and its common name does not count")]
     NoName,
-    /// Nobody who is trusted here has issued it.
+    /// No authority that is trusted here has issued it.
     #[error("no certificate trusted here has issued it")]
     UnknownIssuer,
-    /// It has signed itself, and is not trusted here.
+    /// The certificate is self-signed, and not trusted here.
     #[error("it has signed itself, and is not trusted here")]
     SelfSigned,
     /// The chain ends at a self-signed authority that is not trusted here.
@@ -57,7 +57,7 @@ pub enum CertificateFault {
         /// The authority's common name.
         root: String,
     },
-    /// The chain ends at a certificate whose issuer the server did not send and nobody trusts here.
+    /// The chain ends at a certificate whose issuer the server did not send and this host does not trust.
     #[error("{}", issuer_missing(issuer, *sent_others))]
     IssuerMissing {
         /// The common name of the missing issuer.
@@ -68,7 +68,7 @@ pub enum CertificateFault {
     /// The issuer of this name that is trusted here has not signed it.
     #[error("the certificate trusted here under its issuer's name has not signed it")]
     ForeignSignature,
-    /// It, or one of its issuers, is signed with an algorithm that is not accepted any more.
+    /// The certificate, or one of its issuers, is signed with an algorithm that is not accepted any more.
     #[error("it, or one of its issuers, is signed with {}", unaccepted(algorithm))]
     WeakSignature {
         /// `SHA-1`, `MD5`, or empty for another one.
@@ -80,22 +80,22 @@ pub enum CertificateFault {
         /// The length of the RSA key.
         bits: u32,
     },
-    /// It is of X.509 version 1 or 2, which has no names and no limits for authorities.
+    /// The certificate is of X.509 version 1 or 2, which has no names and no limits for authorities.
     #[error("it is an X.509 certificate of version 1 or 2, and only version 3 is accepted")]
     OldVersion,
-    /// It is the certificate of an authority, and not one that is trusted here itself.
+    /// The certificate is an authority's, and not one that is trusted here itself.
     #[error("it is the certificate of an authority, and not one that is trusted here itself")]
     Authority,
-    /// It is not for servers.
+    /// The certificate is not for servers.
     #[error("it is not for servers (extended key usage)")]
     WrongPurpose,
-    /// It was revoked.
+    /// The certificate was revoked.
     #[error("it was revoked")]
     Revoked,
     /// The server presented none.
     #[error("the server presented none")]
     Missing,
-    /// It cannot be read.
+    /// The certificate cannot be read.
     #[error("it cannot be read")]
     Malformed,
     /// Anything else, in the words of the TLS library.
@@ -354,7 +354,7 @@ impl ErrorReasons {
     }
 }
 
-/// Adds a reason to those of a class, of which the earliest stay.
+/// Adds a reason to the reasons of its class, of which the earliest stay.
 fn add(ours: &mut Vec<CountedReason>, mut theirs: CountedReason) {
     if let Some(at) = ours.iter().position(|counted| counted.reason.is_like(&theirs.reason)) {
         let mut counted = ours.swap_remove(at);

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::trial::{Outcome, Verdict};
 
-/// Repeated searches; the interval over them stands in `find`.
+/// Repeated searches; `find` has the interval over them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RepeatSummary {
     /// Searches that were asked for.
     pub asked: u32,
-    /// Those that ended with an interval, which alone count.
+    /// Searches that ended with an interval, which alone count.
     pub used: u32,
     /// Confidence that the interval over them contains the median of all such searches, 0 to 1; `None` for
     /// fewer than two.

@@ -13,8 +13,7 @@ use crate::units::grouped;
 
 /// The shortest sustain phase that section 4.3.4 recommends.
 pub const SUSTAIN_RECOMMENDED: Nanos = Nanos::from_secs(300);
-/// Transactions that show fewer than 0.001 % failures with 95 % confidence
-/// when none is seen: the rule of three.
+/// Transactions that show fewer than 0.001 % failures with 95 % confidence if none fails: the rule of three.
 pub const TRANSACTIONS_SHOWN: u64 = 300_000;
 /// 1 KB of the object sizes, in bytes; the RFC does not say which one it means.
 pub const KB: u64 = 1_000;
@@ -120,7 +119,7 @@ pub enum Object {
     Bytes(u64),
     /// The ten sizes of [`MIXED_BYTES`] in turn.
     Mixed,
-    /// As the list of targets has it.
+    /// The object that the list of targets names.
     Listed,
 }
 

@@ -1,13 +1,13 @@
-//! Single operations, recorded one in so many.
+//! Records of single operations, one of every N.
 //!
-//! Which ones is known before their outcome is, so that shares and quantiles of the rows are those of all
+//! The choice of operations is known before their outcome, so that shares and quantiles of the rows are valid for all
 //! operations; counts and rates are one in [`RowPlan::every`].
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ErrorClass, Nanos};
 
-/// Which operations are recorded.
+/// The choice of the operations that are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowPlan {
     /// Each thread records one of `every` operations of its schedule, from a place that the seed decides; 1
@@ -21,7 +21,7 @@ pub struct RowPlan {
 pub enum RowEnd {
     /// With a complete answer below 400.
     Ok,
-    /// It was never sent.
+    /// The operation was never sent.
     Unsent,
     /// In this class.
     #[serde(untagged)]
@@ -43,11 +43,11 @@ impl RowEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RowList", into = "RowList")]
 pub struct Row {
-    /// When it was due, since the load's epoch.
+    /// Time at which it was due, since the load's epoch.
     pub intended: Nanos,
-    /// When it was sent; without keep-alive, when its connection was begun.
+    /// Time at which it was sent; without keep-alive, at which its connection was begun.
     pub sent: Option<Nanos>,
-    /// When it ended.
+    /// Time at which it ended.
     pub ended: Nanos,
     /// Status of a complete answer; 0 where there was none.
     pub status: u16,

@@ -1,4 +1,4 @@
-//! Whole seconds of a load, merged from those of the load's parts: threads of a process, or agents.
+//! Whole seconds of a load, merged from the load's parts: threads of a process, or agents.
 //!
 //! Each part delivers ascending seconds with [`Seconds::add`]; equal seconds are merged. [`Seconds::poll`] hands out
 //! a second, in order, once every part has delivered it, has ended or was lost. A part that ended still counts with
@@ -27,12 +27,12 @@ struct Part {
     delivered: u32,
     /// Connections at the end of the last second that was delivered.
     held: u64,
-    /// Nothing more will come.
+    /// No further second will come.
     is_over: bool,
 }
 
 impl Seconds {
-    /// A load of so many parts.
+    /// Creates the seconds of a load with `parts` parts.
     pub fn new(parts: usize) -> Self {
         Self { parts: vec![Part::default(); parts], pending: VecDeque::new(), handed_out: 0 }
     }

@@ -99,7 +99,7 @@ mod tests {
             ("GET /?api_key=xyz&page=2", "GET /?api_key=<redacted>&page=2"),
             ("Set-Cookie:a=b; Path=/", "Set-Cookie:<redacted>; Path=/"),
             ("password=", "password="),
-            // Too short to be told from other text, and no secret's name.
+            // Too short to be distinguished from other text, and no secret's name.
             ("abcdef: 17:03 a=b", "abcdef: 17:03 a=b"),
         ] {
             assert_eq!(text_redacted(text, &known), redacted);

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// TCP segments that the load's own sockets sent, counted when they closed. Where many close in a second, a sample of
-/// them stands for all.
+/// TCP segments that the load's own sockets sent, counted when they closed. If many close in a second, a sample of them
+/// represents all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentCounts {
     /// All of them, SYNs and acknowledgements included.
     pub sent: u64,
-    /// Those that had been sent before.
+    /// Segments that were retransmitted.
     pub sent_again: u64,
 }
 
@@ -23,7 +23,7 @@ impl SegmentCounts {
         self.sent_again as f64 / self.sent.max(self.sent_again).max(1) as f64
     }
 
-    /// Adds those of other sockets.
+    /// Adds the counts of other sockets.
     pub const fn merge(&mut self, other: Self) {
         self.sent += other.sent;
         self.sent_again += other.sent_again;

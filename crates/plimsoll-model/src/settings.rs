@@ -16,7 +16,8 @@ use crate::plan::{
 use crate::slo::Slo;
 use crate::target::{MqttVersion, Protocol, Qos, Will};
 
-/// `settings` of a summary and of a manifest: those of the plan in `load`, and those that only flags and hosts have.
+/// `settings` of a summary and of a manifest: `load` has the plan's settings, the other fields have settings of flags
+/// and hosts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
@@ -47,7 +48,7 @@ pub struct Settings {
     /// Number of times that a hold fills and drains its connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u32>,
-    /// As `--reconnect` spells it.
+    /// Value of `--reconnect`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +62,8 @@ pub struct Settings {
     /// A line about the source of the server's counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<String>,
-    /// Settings of each run that a merged one was made of. Beside it are those of the first, with the connections of all.
+    /// Settings of each run that a merged one was made of. The fields beside it are from the first run, with the
+    /// connections of all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Self>,
 }
@@ -188,7 +190,7 @@ named! {
         Poisson = "poisson",
         /// On a schedule with equal gaps.
         Uniform = "uniform",
-        /// When the last one on the connection ended: the server sets the pace.
+        /// The next operation starts when the last one on the connection has ended: the server sets the pace.
         Closed = "closed-loop",
         /// Connections are held.
         Held = "held-connections",

@@ -18,7 +18,7 @@ pub struct SizingSummary {
     pub rounds_made: u32,
     /// The first is what the others are compared with.
     pub values: Vec<SizingValue>,
-    /// Those of the first value have the arm `a`, of the second `b`, and so on.
+    /// Blocks of all values: the first value has the arm `a`, the second `b`, and so on.
     pub blocks: Vec<BlockSummary>,
     /// Why fewer rounds were made than planned.
     pub stopped: Option<String>,
@@ -47,9 +47,9 @@ pub struct SizingValue {
     pub per_cpu_per_s: Option<f64>,
     /// CPU of the server's busiest thread, 0 to 1.
     pub sut_busiest_thread: Option<f64>,
-    /// `goodput_per_s` against that of the first value.
+    /// `goodput_per_s` relative to the first value.
     pub goodput: Option<Difference>,
-    /// `per_cpu_per_s` against that of the first value.
+    /// `per_cpu_per_s` relative to the first value.
     pub per_cpu: Option<Difference>,
     pub rounds_used: u32,
     /// The connections that the server's own configuration allows, where that is known.

@@ -82,7 +82,7 @@ spans! {
     /// process took to read what the handshake waited for: the server and the path. Stamped
     /// operations, see [`crate::tally::StampCounts`].
     Wire wire,
-    /// That arrival to our reading of it; stamped operations.
+    /// Time from that arrival to our reading of it; stamped operations.
     ReceiveLag receive_lag,
     /// `corrected` of the stamped operations.
     Stamped stamped,

@@ -1,9 +1,9 @@
-//! When operations were really started, beside when they were due: counts that threads keep and
-//! that add up over threads, agents and seconds.
+//! Actual starts of operations beside their due times: counts that threads keep and that add up over threads, agents
+//! and seconds.
 //!
-//! Each thread compares its starts with its own part of the schedule, so that nothing has to be
-//! known of how the threads' processes superpose, and ramps need no model. Both sides are the same
-//! draw: what differs between them is the generator's doing and never chance.
+//! Each thread compares its starts with its own part of the schedule, so that the superposition of the threads'
+//! processes need not be known, and ramps need no model. Both sides are the same draw: any difference between them
+//! comes from the generator, never from chance.
 
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +75,7 @@ impl BinnedStarts {
         self.displaced += other.displaced;
     }
 
-    /// Variance over mean of the starts made, less that of the starts due, plus 1.
+    /// Returns the variance over the mean of the actual starts, less the same ratio of the due starts, plus 1.
     fn dispersion(&self) -> f64 {
         let mean = self.due.mean();
         if mean > 0.0 { 1.0 + (self.made.variance() - self.due.variance()) / mean } else { 1.0 }
@@ -103,7 +103,7 @@ impl StartCounts {
         self.starts == 0
     }
 
-    /// Adds those of another thread, agent or second.
+    /// Adds the counts of another thread, agent or second.
     pub const fn merge(&mut self, other: &Self) {
         self.starts += other.starts;
         self.gaps += other.gaps;

@@ -38,8 +38,8 @@ read_by_name!(Cut: "a way to cut connections: rst, fin or silent");
 /// The longest pause between two attempts of a client.
 const BACKOFF_MAX: Nanos = Nanos::from_secs(3_600);
 
-/// The policy by which a client whose connection was cut comes back. An attempt ends when the client's patience does, or
-/// when the server refuses it; then the client tries again.
+/// The policy by which a client whose connection was cut reconnects. An attempt ends when the client's patience does,
+/// or when the server refuses it; then the client tries again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reconnect {
@@ -48,7 +48,7 @@ pub enum Reconnect {
     Immediate,
     /// All clients together make this number of attempts per second, first and later ones.
     Rate(f64),
-    /// Each client waits before each attempt: `min` before the first, twice as long before each further one, up to `max`.
+    /// Each client waits before each attempt: `min` before the first, doubled before each further one, up to `max`.
     Backoff {
         /// Before the first attempt; above zero.
         min: Nanos,
@@ -119,7 +119,7 @@ impl FromStr for Reconnect {
     }
 }
 
-/// As the flag spells it.
+/// Writes the value of the flag.
 impl fmt::Display for Reconnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -133,7 +133,7 @@ impl fmt::Display for Reconnect {
     }
 }
 
-/// As a flag spells a duration: whole seconds, or milliseconds.
+/// Returns a duration as a flag spells it: whole seconds, or milliseconds.
 fn spelled(span: Nanos) -> String {
     match span.0 % 1_000_000_000 {
         0 => format!("{}s", span.0 / 1_000_000_000),
@@ -161,7 +161,7 @@ pub struct StormSecond {
     pub refused: u64,
     /// TLS handshakes, full and resumed.
     pub handshakes: u64,
-    /// Those of them that resumed a session.
+    /// Handshakes that resumed a session.
     pub resumed: u64,
     /// Latency of the connections that were not cut.
     pub p99_ms: Option<f64>,
@@ -265,7 +265,7 @@ pub struct StormSummary {
     /// The smallest storm that did not end by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endless_from: Option<u64>,
-    /// The clients with which such a storm goes on, and those with which it ends.
+    /// Numbers of clients with which such a storm continues and with which it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ends_below: Option<EndsBelow>,
     /// The jitter that makes the largest storm safe, where that was asked.

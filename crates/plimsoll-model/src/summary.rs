@@ -41,7 +41,7 @@ pub struct Summary {
     /// RFC 3339, UTC.
     pub started_at: String,
     pub seconds: f64,
-    /// Whether the run was cut short; its figures are what was seen until then.
+    /// Whether the run was cut short; its figures cover the time until then.
     pub partial: bool,
     #[serde(flatten)]
     pub operations: OperationSummary,
@@ -206,7 +206,7 @@ pub fn reasons(reasons: &ErrorReasons) -> BTreeMap<String, Vec<ReasonSummary>> {
 pub struct LoadHostSummary {
     /// Worker threads: its part of the load is in proportion.
     pub threads: u32,
-    /// It began a load at the common instant within this, the worst of all loads.
+    /// Bound of the clock's error, milliseconds: loads started at the common instant within it; the worst of all loads.
     pub clock_bound_ms: f64,
     /// The round trip to it that this follows from.
     pub round_trip_ms: f64,
@@ -222,7 +222,7 @@ pub struct LoadHostSummary {
     pub ports_per_source: Option<u64>,
     /// Operations that were due there, in all loads.
     pub scheduled: u64,
-    /// Those of them that were answered well.
+    /// Operations that were answered well.
     pub ok: u64,
     /// CPU of its busiest thread in any second, 0 to 1.
     pub busiest_thread: f64,
@@ -257,7 +257,7 @@ pub struct StampSummary {
 pub struct PushSummary {
     #[serde(flatten)]
     pub counts: PushCounts,
-    /// Those of a server on the same clock.
+    /// Messages of a server on the same clock.
     pub timed: u64,
     pub delay_ms: ShortQuantiles,
 }
@@ -270,7 +270,7 @@ pub struct DeliverySummary {
     pub counts: DeliveryCounts,
     pub lost: u64,
     pub duplicated: u64,
-    /// Those that were published on the same host.
+    /// Messages that were published on the same host.
     pub timed: u64,
     pub latency_ms: DeliveryLatency,
 }
@@ -487,7 +487,7 @@ impl From<&Tally> for AnswerSummary {
 }
 
 impl Summary {
-    /// Lost connections by class: those of a hold, or those of a load that were lost while idle.
+    /// Returns the lost connections by class: all of a hold, or those of a load that were lost while idle.
     pub fn lost_classes(&self) -> &BTreeMap<String, u64> {
         self.result.hold().map_or(&self.failures.lost_idle_classes, |hold| &hold.loss_classes)
     }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 named! {
-    /// A kind of server that a laboratory can start. For every kind but [`Self::Embedded`] the name is also that of the
-    /// program's file.
+    /// A kind of server that a laboratory can start. For every kind but [`Self::Embedded`] the name is also the name of
+    /// the program's file.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum SutKind {
         /// plimsoll's own server, which answers requests itself.
@@ -37,7 +37,8 @@ impl SutKind {
         }
     }
 
-    /// `true` if its runtime moves work from thread to thread, so that the CPU of one thread says nothing of the others.
+    /// Reports whether its runtime moves work between threads, so that the CPU of one thread says nothing about the
+    /// others.
     pub const fn moves_work(self) -> bool {
         matches!(self, Self::Caddy)
     }

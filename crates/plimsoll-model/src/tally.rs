@@ -149,9 +149,9 @@ impl AfterWindow {
 pub struct PushCounts {
     /// Messages.
     pub messages: u64,
-    /// Those of them that nothing distinguishes from answers: more messages came than were sent. In loads only.
+    /// Messages that cannot be distinguished from answers: more messages came than were sent. In loads only.
     pub surplus: u64,
-    /// Their payload.
+    /// Payload bytes of the messages.
     pub bytes: u64,
 }
 
@@ -204,9 +204,9 @@ pub struct DeliveryCounts {
     pub delivered: u64,
     /// Deliveries of something that was delivered before.
     pub repeated: u64,
-    /// Those of `delivered` that came behind something that was published later on the same connection.
+    /// Deliveries behind a message that was published later on the same connection.
     pub reordered: u64,
-    /// So far behind that it is not known whether they came for the first time.
+    /// Deliveries so far behind that it is not known whether they were first or repeated.
     pub unclassified: u64,
     /// Deliveries that publishes may have led to which were sent and not acknowledged, or refused.
     pub unknown: u64,
@@ -225,8 +225,8 @@ impl DeliveryCounts {
         self.expected.saturating_sub(self.delivered + self.unclassified)
     }
 
-    /// Returns the deliveries that came again. More than there were publishes for came to another member of a group of shared
-    /// subscriptions.
+    /// Returns the repeated deliveries. First deliveries beyond the expected number are among them: another member of a
+    /// group of shared subscriptions received the same message.
     pub const fn duplicated(&self) -> u64 {
         self.repeated + self.delivered.saturating_sub(self.expected + self.unknown)
     }
@@ -256,7 +256,7 @@ pub struct StreamCounts {
     /// Times that an operation was sent again which the server had not begun, by GOAWAY or
     /// REFUSED_STREAM. Its intended start stays.
     pub requeued: u64,
-    /// Those given up whose body waited for the server's flow-control windows.
+    /// Operations given up whose body waited for the server's flow-control windows.
     pub blocked: u64,
 }
 
@@ -373,8 +373,8 @@ pub struct GeneratorUse {
     pub threads: u32,
     /// Agents.
     pub processes: u32,
-    /// Waits of the thread that waited most: time that it was ready and did not run, over the wall time
-    /// since the epoch. `None` where the kernel does not tell.
+    /// Waiting share of the thread that waited most: time that it was ready and did not run, over the wall time since
+    /// the epoch. `None` if the kernel does not report it.
     pub waited: Option<f64>,
     /// The longest mean of such a wait, over threads.
     pub wait_mean: Option<Nanos>,
@@ -425,7 +425,7 @@ pub struct AnswerCounts {
     /// Close frames of WebSocket that servers sent, by their code; 1005 without one.
     #[serde(default, skip_serializing_if = "StatusCounts::is_empty")]
     pub ws_close: StatusCounts,
-    /// Messages that servers sent of their own accord, where they are told from answers.
+    /// Messages that servers sent unasked, if they can be distinguished from answers.
     #[serde(default, skip_serializing_if = "PushCounts::is_none")]
     pub pushed: PushCounts,
     /// Deliveries of what was published.
@@ -507,10 +507,10 @@ pub struct Tally {
     /// Operations due but not finished (waiting or in flight), sampled every 100 ms
     /// ([`OUTSTANDING_SAMPLE`]); merged over threads and agents as sums.
     pub outstanding: Vec<u32>,
-    /// When operations were started, beside when they were due; open loops only.
+    /// Actual starts of operations beside their due times; open loops only.
     #[serde(default, skip_serializing_if = "StartCounts::is_empty")]
     pub starts: StartCounts,
-    /// Arrivals that the kernel told.
+    /// Arrivals that the kernel stamped.
     #[serde(default, skip_serializing_if = "StampCounts::is_none")]
     pub stamps: StampCounts,
     /// Times a pool had every connection busy and at its cap while an operation was due.
@@ -533,8 +533,8 @@ impl Tally {
         self.failures.operations.total()
     }
 
-    /// Usable connections that ended without our doing. Those of a hold are counted by class, and by who ended them if
-    /// that was the peer.
+    /// Returns the usable connections that ended without our doing. A hold counts them by class, and by who ended them
+    /// if that was the peer.
     pub fn lost(&self) -> u64 {
         let by_peer = self.connections.reset_by_peer + self.connections.closed_by_peer;
         by_peer.max(self.failures.lost_held.total())
@@ -583,8 +583,7 @@ impl Tally {
         *self = Self { spans, ..Self::default() };
     }
 
-    /// Operations that may have been on their way at once: on each connection one, or as many as it has
-    /// streams.
+    /// Returns the most operations that may have been in flight at once: one per connection, or one per stream.
     pub fn slots_max(&self) -> u64 {
         let StreamCounts { each, allowed, .. } = self.answers.streams;
         // A server that allows none at first may allow more later.

@@ -133,7 +133,8 @@ impl From<Nanos> for std::time::Duration {
     }
 }
 
-/// Three significant digits with the unit that fits: `1.25 ms`, `32.0 s`, `870 us`.
+/// Writes the value in the largest unit that gives at least 1, with at least three significant digits:
+/// `1.25 ms`, `32.0 s`, `2400 s`. Nanoseconds are whole: `870 ns`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0 as f64;

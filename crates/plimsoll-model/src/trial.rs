@@ -40,7 +40,7 @@ named! {
         Confirm = "confirm",
         /// A short overload in between, always at the same load: is the server still what it was?
         Sentinel = "sentinel",
-        /// As long as a confirmation, with random arrivals: what load can be offered safely?
+        /// Runs as long as a confirmation, with random arrivals, that find the safe load.
         Safe = "safe",
         /// On purpose too much: 1.2 times the upper bound.
         Overload = "overload",
@@ -104,9 +104,9 @@ pub struct TrialRequest {
     pub rate: Rate,
     /// Planned measured window.
     pub duration: Nanos,
-    /// Over how many times the usual threads or processes the same load is to be spread: 1, or
-    /// more in a split test, which shows whether the generator was the limit. Whoever runs the
-    /// trial may not be able to, and says so in [`TrialMeasurement::split`].
+    /// Factor on the usual number of threads or processes that the same load is spread over: 1, or more in a split
+    /// test, which shows whether the generator was the limit. If the trial was not split, [`TrialMeasurement::split`]
+    /// says so.
     pub split: u32,
 }
 
@@ -127,7 +127,7 @@ pub struct TrialMeasurement {
     pub split: u32,
     /// Observations beside the tally.
     pub observations: Observations,
-    /// The seconds of the window, in order; empty where nobody counted them.
+    /// The seconds of the window, in order; empty if they were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seconds: Vec<TrialSecond>,
 }
@@ -173,7 +173,7 @@ named! {
         Good = "good",
         /// At least one goal missed, by the SUT.
         Bad = "bad",
-        /// The generator, not the SUT, shaped the result, or nobody judged it.
+        /// The generator, not the SUT, shaped the result, or the trial was not judged.
         #[default]
         Invalid = "invalid",
     }
@@ -191,8 +191,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Judges by `checks`, in the order in which they are to stand among equals: INVALID where one
-    /// failed that speaks against the generator, BAD where another one failed, else GOOD.
+    /// Judges by `checks`, given in the order that equal ones keep: INVALID if one failed that speaks against the
+    /// generator, BAD if another one failed, else GOOD.
     pub fn of(mut checks: Vec<Check>, loss_ratio: f64) -> Self {
         let fails = |is_ours: bool| {
             let mut failed = checks.iter().filter(|check| check.level == Level::Fail);
@@ -213,7 +213,7 @@ impl Judgement {
         deciding(self.verdict, &self.reasons)
     }
 
-    /// Their names: `send-lag, generator-cpu`, and those of the classes of `local-errors`.
+    /// Returns the names of the deciding checks, `send-lag, generator-cpu`, and of the classes of `local-errors`.
     pub fn why(&self) -> String {
         let names = self.deciding().flat_map(|check| {
             let is_local = check.id == CheckId::LocalErrors;
@@ -231,7 +231,7 @@ impl Judgement {
     }
 }
 
-/// Those of `checks` that failed and made `verdict`.
+/// Returns the checks that failed and determine `verdict`.
 pub fn deciding(verdict: Verdict, checks: &[Check]) -> impl Iterator<Item = &Check> {
     checks.iter().filter(move |check| {
         let is_ours = check.id.fault() == Fault::Local;
@@ -311,9 +311,9 @@ pub enum Standing {
     Met,
     /// The SLO was missed; by a search, even at the lowest load.
     Missed,
-    /// Nothing: the generator or the path was the limit.
+    /// No answer: the generator or the path was the limit.
     Invalid,
-    /// Nothing: the trials are too few, or contradict each other.
+    /// No answer: the trials are too few, or contradict each other.
     Open,
 }
 
@@ -373,7 +373,7 @@ pub struct Met {
 pub struct Regime {
     /// Share of the observed seconds, 0 to 1.
     pub share: f64,
-    /// Capacity relative to that of the regime with the greatest share.
+    /// Capacity relative to the regime with the greatest share.
     pub speed: f64,
     /// Ends of the interval that holds the capacity in this regime with the answer's confidence;
     /// requests per second.
@@ -424,11 +424,11 @@ pub struct Outlook {
 /// Trials that missed the SLO while other programs had the server's CPU, and do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Disturbed {
-    /// Their number.
+    /// Number of such trials.
     pub trials: u32,
     /// Share of the time in which the server wanted a CPU that others had it: of the worst second, 0 to 1.
     pub waited: f64,
-    /// That share, usually.
+    /// The usual value of that share.
     pub usual: f64,
 }
 
@@ -446,7 +446,8 @@ pub struct TippingPoint {
     pub confidence: Option<f64>,
     /// The load of which it is 90 % sure that 9 of 10 runs meet the SLO in random arrivals.
     pub safe: Option<Rate>,
-    /// Length of the runs that interval and safe load are of: that of a confirmation. `None` on axes without runs.
+    /// Length of the runs that interval and safe load apply to: the length of a confirmation. `None` on axes without
+    /// runs.
     #[serde(rename = "run_s", with = "crate::time::seconds::option")]
     pub run: Option<Nanos>,
     /// Why `safe` is `None`; `None` if there is a safe load, or if the search did not look for one.
@@ -454,8 +455,8 @@ pub struct TippingPoint {
     pub safe_missing: Option<SafeMissing>,
     /// Evidence that `lower` met the SLO, if trials were made at it.
     pub met: Option<Met>,
-    /// The speeds that the server was seen at, the slowest first; empty where there was one. The interval
-    /// is that of the slowest.
+    /// The speeds at which the server was observed, the slowest first; empty if there was one. The interval is for the
+    /// slowest.
     pub regimes: Vec<Regime>,
     /// Trials that do not count, because others had the server's CPU; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -494,9 +495,9 @@ pub struct TippingPoint {
 /// The answer for one of several SLOs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SloFound {
-    /// As `--slo` spells it.
+    /// Value of `--slo`.
     pub slo: String,
-    /// The answer, which has no goals of its own.
+    /// The answer, without goals.
     #[serde(flatten)]
     pub found: TippingPoint,
 }

@@ -18,7 +18,7 @@ use crate::Nanos;
 pub struct Rate(f64);
 
 impl Rate {
-    /// Nothing per second.
+    /// A rate of 0.
     pub const ZERO: Self = Self(0.0);
 
     /// `per_s` operations per second; `None` when negative or not finite.

@@ -55,16 +55,16 @@ pub enum Expected {
     Greeting(mqtt::Needs),
     /// An HTTP response, without a body where it answers HEAD.
     Response {
-        /// It answers HEAD.
+        /// Whether it answers HEAD.
         head_method: bool,
     },
     /// The end of a stream of HTTP/2.
     Stream {
         /// Bytes of the header block; the rest is the body.
         block_bytes: u32,
-        /// It is a call of gRPC.
+        /// Whether it is a gRPC call.
         is_grpc: bool,
-        /// It answers HEAD.
+        /// Whether it answers HEAD.
         is_head: bool,
     },
     /// A message of WebSocket.
@@ -78,7 +78,7 @@ pub enum Expected {
     Steps,
     /// The answer to a ping.
     Pong,
-    /// Nothing: sent is done.
+    /// No answer: the operation is complete once it is sent.
     Nothing,
 }
 
@@ -108,25 +108,25 @@ const _: () = assert!(size_of::<Conversation>() <= 32);
 /// Why a connection is of no more use.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum ConversationError {
-    /// As HTTP/1.1.
+    /// An error of HTTP/1.1.
     #[error(transparent)]
     Http1(#[from] ResponseError),
-    /// As HTTP/2.
+    /// An error of HTTP/2.
     #[error(transparent)]
     Http2(#[from] Http2Error),
-    /// As WebSocket.
+    /// An error of WebSocket.
     #[error(transparent)]
     WebSocket(#[from] WebSocketError),
-    /// As MQTT.
+    /// An error of MQTT.
     #[error(transparent)]
     Mqtt(#[from] MqttError),
-    /// As the script.
+    /// An error of the script.
     #[error(transparent)]
     Script(#[from] ScriptFault),
 }
 
 impl ConversationError {
-    /// The limit of a broker that the plan breaks.
+    /// Returns the limit of a broker that the plan breaks.
     pub const fn broken_limit(&self) -> Option<mqtt::Limit> {
         match self {
             Self::Mqtt(MqttError::Limit(limit)) => Some(*limit),
@@ -134,7 +134,7 @@ impl ConversationError {
         }
     }
 
-    /// The class in which the operation ends.
+    /// Returns the class in which the operation ends.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Http1(error) => error.class(),
@@ -145,8 +145,8 @@ impl ConversationError {
         }
     }
 
-    /// Returns the error of bytes that stand in the place of a connection's second or later answer. Bytes that do not
-    /// begin an answer are the rest of the one before.
+    /// Returns the error for bytes in the place of a connection's second or later answer. Bytes that do not begin an
+    /// answer are the rest of the previous one.
     #[must_use]
     pub const fn behind_an_answer(self) -> Self {
         match self {
@@ -266,8 +266,8 @@ pub fn needs(plan: &MqttPlan, longest: Option<&Target>, number: u64) -> mqtt::Ne
     mqtt::Needs { packet_bytes: u32::try_from(packet_bytes).unwrap_or(u32::MAX), ..needs }
 }
 
-/// Appends what makes a connection usable; nothing for HTTP. `filling` tells it from every other one that the
-/// load has at the same time.
+/// Appends the message that makes a connection usable; appends nothing for HTTP. `filling` distinguishes the connection
+/// from all others that the load has at the same time.
 pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, filling: &Filling) {
     match (target.url.protocol, mqtt) {
         (Protocol::WebSocket, _) => websocket::opening(out, target),
@@ -311,7 +311,7 @@ impl Conversation {
         match protocol {
             Protocol::Script => Self::of_script(Arc::default()),
             Protocol::Http1 => Self::Http1(ResponseParser::default()),
-            // Where the connection is, is what it goes on from.
+            // The state of HTTP/2 is stored with the connection; `resume` adds it.
             Protocol::Http2 => Self::Http2(Box::default()),
             Protocol::WebSocket => Self::of_websocket(Arc::default(), is_greeted),
             Protocol::Mqtt if is_greeted => Self::Mqtt(mqtt::Client::new(version)),
@@ -374,7 +374,7 @@ impl Conversation {
         let Gathered { head, body, large } = *bytes;
         match (self, expected) {
             (Self::Http2(client), Expected::Stream { is_grpc, is_head, .. }) => {
-                // On a connection of its own, it waits until the server allows a stream.
+                // On its own connection, it waits until the server allows a stream.
                 if client.has_room(u32::MAX) {
                     let body_number = large.number;
                     let request =
@@ -466,7 +466,7 @@ impl Conversation {
         }
     }
 
-    /// When the present sleep ends; `None` where none is in progress.
+    /// Returns the end of the present sleep; `None` if none is in progress.
     pub fn sleeps_until(&self) -> Option<Nanos> {
         match self {
             Self::Script(client) => client.sleeps_until(),
@@ -514,7 +514,8 @@ impl Conversation {
         }
     }
 
-    /// Returns the server's words on the failure of the operation of `key`, which has just ended; empty if nothing is stored.
+    /// Returns the server's explanation for the failure of the operation of `key`, which has just ended; empty if none
+    /// is stored.
     pub fn said(&self, key: u32) -> &[u8] {
         match self {
             Self::Http2(client) => client.said(key),

@@ -19,11 +19,11 @@ pub(crate) struct Pattern {
 
 /// Effect of one more byte on a search.
 pub(crate) enum Found {
-    /// Nothing yet.
+    /// The expression has not matched yet.
     Not(StateID),
     /// The expression has matched, with this byte or before it.
     Match { includes_byte: bool },
-    /// It cannot match any more.
+    /// The expression cannot match any more.
     Never,
 }
 
@@ -59,7 +59,7 @@ impl Pattern {
     /// The expression matches as soon as it would if the bytes ended here.
     pub(crate) fn next(&self, state: StateID, byte: u8) -> Found {
         let state = self.automaton.next_state(state, byte);
-        // The automaton itself tells a match one byte late.
+        // The automaton itself reports a match one byte late.
         if self.automaton.is_match_state(state) {
             return Found::Match { includes_byte: false };
         }

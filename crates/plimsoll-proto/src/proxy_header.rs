@@ -139,7 +139,7 @@ mod tests {
         }
         let version_1 = b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\nGET / HTTP/1.1\r\n\r\n";
         assert_eq!(header_bytes(version_1), Err(NoHeader));
-        // A health check names nobody.
+        // A health check names no client.
         let check = [&SIGNATURE[..], &[OWN, 0, 0, 0]].concat();
         assert_eq!(header_bytes(&check), Ok(16));
         // Addresses do not fit into the length.

@@ -5,7 +5,7 @@ use plimsoll_model::target::{Body, Messages};
 
 use crate::websocket::{message_bytes, write_message_from};
 
-/// The bytes that are made at a time where they are not those of the body.
+/// Bytes that are generated at a time if the body is sent in another form.
 const MADE_AT_ONCE: usize = 64 * 1024;
 /// The bytes that are lent at a time.
 const LENT_AT_ONCE: usize = 256 * 1024;
@@ -19,7 +19,7 @@ pub struct Streamed {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
-    /// As it is, before these bytes.
+    /// The body itself, before these bytes.
     Plain { tail: &'static [u8] },
     /// Masked, in frames of WebSocket.
     Frames(Messages),

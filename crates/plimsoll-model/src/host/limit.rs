@@ -55,16 +55,16 @@ catalogue! {
 }
 
 impl LimitKind {
-    /// Share of the limit from which on it is full.
+    /// Returns the share of the limit from which on it counts as full.
     pub const fn full_at(self) -> f64 {
         match self {
-            // nginx closes idle connections once a sixteenth of them is free.
+            // nginx closes idle connections when fewer than a sixteenth are free.
             Self::WorkerConnections => 0.93,
             _ => 0.98,
         }
     }
 
-    /// The word between the name and the scope. Names that end with the type of their scope need none.
+    /// Returns the text between name and scope: a space if the name ends with the type of its scope, else ` of `.
     const fn joint(self) -> &'static str {
         match self {
             Self::FrontendMaxconn
@@ -76,28 +76,28 @@ impl LimitKind {
     }
 }
 
-/// One limit: its kind and what it holds for. JSON has it as text: `open files of haproxy`.
+/// One limit: its kind and its scope. JSON has it as text: `open files of haproxy`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct LimitId {
     /// Resource that is bounded.
     pub kind: LimitKind,
-    /// The process, listener, frontend or server that it holds for; `None` for the whole host.
+    /// The process, control group, listener, frontend or server with the limit; `None` for the whole host.
     pub scope: Option<String>,
 }
 
 impl LimitId {
-    /// A limit of a process, listener, frontend or server.
+    /// Creates the limit of a process, control group, listener, frontend or server.
     pub fn of(kind: LimitKind, scope: impl Into<String>) -> Self {
         Self { kind, scope: Some(scope.into()) }
     }
 
-    /// A limit of the whole host.
+    /// Creates a limit of the whole host.
     pub const fn host(kind: LimitKind) -> Self {
         Self { kind, scope: None }
     }
 
-    /// The labels of its series in a reading.
+    /// Returns the labels of its series in a reading.
     pub fn labels(&self) -> [(Label, &str); 2] {
         let scope = self.scope.as_deref().unwrap_or(HOST);
         [(Label::Limit, self.kind.name()), (Label::Scope, scope)]
@@ -127,7 +127,7 @@ impl FromStr for LimitId {
                 _ => Some(Self::of(*kind, rest.strip_prefix(kind.joint())?)),
             }
         };
-        // `maxconn` begins `maxconn of frontend`, too.
+        // `maxconn` is a prefix of `maxconn of frontend`, so the longest kind that matches counts.
         let known = LimitKind::ALL.iter().filter_map(read).max_by_key(|id| id.kind.name().len());
         known.ok_or_else(|| format!("no such limit: {text}"))
     }
@@ -135,32 +135,32 @@ impl FromStr for LimitId {
 
 written_as_text!(LimitId);
 
-/// A limit and how much of it is in use.
+/// A limit with its use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitUse {
     /// The limit.
     pub id: LimitId,
-    /// In use.
+    /// Amount in use, in the unit of the kind.
     pub used: f64,
-    /// The most that may be used.
+    /// The maximum, in the same unit.
     pub max: f64,
 }
 
 impl LimitUse {
-    /// The fraction in use.
+    /// Returns the fraction in use; 0 without a maximum.
     pub fn fraction(&self) -> f64 {
         if self.max > 0.0 { self.used / self.max } else { 0.0 }
     }
 
-    /// Seconds until the limit is reached if use grows as it has since `earlier`, `seconds` ago; `None` while it
-    /// does not grow.
+    /// Returns the seconds until the limit is reached if use grows as it has since `earlier`, `seconds` ago; `None` if
+    /// use does not grow.
     pub fn seconds_left(&self, earlier: &Self, seconds: f64) -> Option<f64> {
         let slope = (self.used - earlier.used) / seconds;
         (slope > 0.0).then(|| (self.max - self.used).max(0.0) / slope)
     }
 }
 
-/// Every limit that was read, with its use.
+/// Returns the limits whose maximum and use were both read.
 pub fn limits(reading: &Reading) -> impl Iterator<Item = LimitUse> {
     reading.of(Metric::LimitMax, &[]).filter_map(|max| {
         let label = |label| max.series.label(label);
@@ -170,7 +170,7 @@ pub fn limits(reading: &Reading) -> impl Iterator<Item = LimitUse> {
     })
 }
 
-/// The limits that are used most, the fullest first, at most `count`.
+/// Returns the limits with the highest fraction in use, the fullest first, at most `count`.
 pub fn fullest_limits(reading: &Reading, count: usize) -> Vec<LimitUse> {
     let mut all: Vec<LimitUse> = limits(reading).collect();
     all.sort_by(|a, b| b.fraction().total_cmp(&a.fraction()));

@@ -67,8 +67,8 @@ named! {
 }
 
 catalogue! {
-    /// A value that is read of a host or of a server. Units are seconds, bytes and counts; exports put `plimsoll_` before its
-    /// name.
+    /// A value that is read from a host or a server. Units are seconds, bytes and counts; exports prefix its name with
+    /// `plimsoll_`.
     Metric,
     /// Whether it only grows.
     kind: MetricKind,
@@ -234,11 +234,11 @@ catalogue! {
 named! {
     /// The role of a process in a run: the value of [`Label::Role`].
     pub enum Role {
-        /// It is the server under test, or one of its processes.
+        /// The server under test, or one of its processes.
         Server = "server",
-        /// It answers from behind the server.
+        /// A server behind the server under test.
         Backend = "backend",
-        /// It makes the load.
+        /// A load generator.
         Client = "client",
     }
 }

@@ -15,7 +15,7 @@ use crate::Nanos;
 /// The owner of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Series {
-    /// Which value.
+    /// The metric.
     pub metric: Metric,
     /// Labels that distinguish it from the metric's other series, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -38,7 +38,7 @@ impl Series {
 pub struct Sample {
     /// The owner of the value.
     pub series: Series,
-    /// Seconds, bytes or a count; a counter as it stands, cumulative.
+    /// Seconds, bytes or a count; counters are cumulative.
     pub value: f64,
 }
 
@@ -164,8 +164,8 @@ impl<'a> Change<'a> {
         middle(self.after) - middle(self.before)
     }
 
-    /// By how much a counter grew, for each series of `metric` with the labels `wanted`.
-    /// A counter that went backwards belongs to something that was restarted, and is left out.
+    /// Returns the growth of each series of the counter `metric` with the labels `wanted`. A counter that decreased
+    /// belongs to something that was restarted, and is left out.
     pub fn growth(
         &self,
         metric: Metric,

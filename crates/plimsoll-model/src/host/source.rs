@@ -46,7 +46,7 @@ named! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndStatus {
-    /// It exited with this status.
+    /// The process exited with this status.
     Exited(i32),
     /// This signal killed it.
     Killed(i32),
@@ -72,9 +72,9 @@ impl fmt::Display for EndStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum SourceState {
-    /// It is read.
+    /// The source is read.
     Reading,
-    /// It cannot be read.
+    /// The source cannot be read.
     Missing {
         /// CLOCK_MONOTONIC of the first reading without it.
         since: Nanos,

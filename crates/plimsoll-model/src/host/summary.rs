@@ -34,7 +34,7 @@ pub struct HostSummary {
     /// The sources that the last reading did not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources_lost: Vec<SourceSummary>,
-    /// When the first reading began.
+    /// Time at which the first reading began.
     #[serde(skip)]
     began: Option<Nanos>,
     /// In the trial of the highest load that met the SLO.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::storm::StormClients;
 
-/// The ramp of a hold. [`LoadPlan::connections`](super::LoadPlan::connections) is the highest number of connections that are held.
+/// The ramp of a hold. [`LoadPlan::connections`](super::LoadPlan::connections) is the highest number of connections
+/// held.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HoldPlan {
     /// New connections per second over the whole load.
@@ -22,8 +23,8 @@ pub struct HoldPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Steer {
-    /// Open connections at the plan's rate until the whole load has tried this many, those of
-    /// earlier ramps included. Done when none is being opened any more.
+    /// Open connections at the plan's rate until the whole load has attempted this many, earlier ramps included. Done
+    /// when none is being opened any more.
     Ramp {
         /// Connections of the whole load; a shard opens its part.
         connections: u64,
@@ -34,8 +35,9 @@ pub enum Steer {
         /// Connections of the whole load; a shard keeps its share at most.
         connections: u64,
     },
-    /// Cut this many of the held connections at one instant, and let their clients come back. They send no heartbeats until
-    /// all are back, which ends the storm. A trim ends it before. Nothing else is opened meanwhile.
+    /// Cut this many of the held connections at one instant, and let their clients reconnect. The clients send no
+    /// heartbeats until all are back, which ends the storm. A trim ends it earlier. No other connection is opened
+    /// meanwhile.
     Storm {
         /// Connections of the whole load that are cut.
         cut: u64,
@@ -44,8 +46,8 @@ pub enum Steer {
         /// Conduct of their clients.
         clients: StormClients,
     },
-    /// Have a share of a storm's clients that are not back stop trying, each once its current attempt has ended. Done at
-    /// once.
+    /// Have a share of a storm's clients that are not back stop trying, each once its current attempt has ended. Done
+    /// at once.
     Withdraw {
         /// Part of those clients, 0 to 1.
         share: f64,
@@ -55,8 +57,8 @@ pub enum Steer {
         /// From the first request to the last.
         over: Nanos,
     },
-    /// Others take part from now on: shares, and the pace, are those of that number of threads. What is held stays. A ramp in
-    /// progress stands still until it comes again. Done at once.
+    /// The load continues with another number of threads, which determines shares and pace. Held connections stay open.
+    /// A ramp in progress pauses until it is ordered again. Done at once.
     Spread {
         /// All threads of the load.
         of: u32,

@@ -18,7 +18,8 @@ pub struct StormCounts {
     pub back: u64,
     /// Attempts that ended with the client's patience.
     pub gave_up: u64,
-    /// Those of them that had sent the first bytes of TLS or of the protocol, which the server may still process.
+    /// Attempts of `gave_up` that had sent the first bytes of TLS or of the protocol, which the server may still
+    /// process.
     pub gave_up_sent: u64,
     /// Attempts that the server or the network ended.
     pub refused: u64,

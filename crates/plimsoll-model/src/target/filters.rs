@@ -1,4 +1,4 @@
-//! Which subscriptions a topic has (MQTT 5.0, 4.7 and 4.8.2).
+//! The subscriptions that match a topic (MQTT 5.0, 4.7 and 4.8.2).
 
 use std::collections::{HashMap, HashSet};
 
@@ -48,7 +48,7 @@ struct Ends {
 }
 
 impl Filters {
-    /// Adds subscriptions to `filter`, so many.
+    /// Adds `count` subscriptions to `filter`.
     pub fn add(&mut self, filter: &str, count: u64) {
         let (filter, count) = match shared_filter(filter) {
             None => (filter, count),

@@ -85,7 +85,7 @@ pub struct Target {
     pub websocket: Option<Messages>,
 }
 
-/// Methods that are registered, and those of caches: <https://www.iana.org/assignments/http-methods>.
+/// Registered methods, and the methods of caches: <https://www.iana.org/assignments/http-methods>.
 const METHODS: [&str; 21] = [
     "GET",
     "HEAD",

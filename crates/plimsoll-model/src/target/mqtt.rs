@@ -138,8 +138,8 @@ pub fn is_topic(topic: &str) -> bool {
         && !topic.bytes().any(|byte| matches!(byte, b'#' | b'+' | 0))
 }
 
-/// Reports whether `filter` can be subscribed to (MQTT 5.0, 4.7.1): wildcards stand alone in their level, `#`
-/// in the last one.
+/// Reports whether `filter` can be subscribed to (MQTT 5.0, 4.7.1): a wildcard is alone in its level, and `#` is the
+/// last level.
 pub fn is_filter(filter: &str) -> bool {
     let levels = || filter.split('/');
     let last = levels().count().saturating_sub(1);

@@ -51,7 +51,7 @@ pub enum Action {
         /// Bytes after which it fails.
         bytes_max: u64,
     },
-    /// Awaits so many bytes, whatever they are; at least 1.
+    /// Awaits this number of bytes, at least 1, whatever their values.
     Length(u64),
     /// Awaits at least one byte, and takes what has come with it.
     Any,

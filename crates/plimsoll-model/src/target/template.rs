@@ -40,7 +40,7 @@ pub enum Field {
     Operation,
     /// `%t`: when the operation began, nanoseconds of CLOCK_MONOTONIC.
     Time,
-    /// `%rand_N`: a number from 1 to N, the same wherever it stands in one operation.
+    /// `%rand_N`: a number from 1 to N, the same everywhere in one operation.
     Random(u64),
     /// 32 bytes, see [`Filling::stamp`].
     Stamp,
@@ -49,15 +49,16 @@ pub enum Field {
 /// Values for the places of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filling {
-    /// Tells the load from others whose messages may still be about; in what `serve` pushes, the clock of its host.
+    /// Distinguishes the load from others whose messages may still arrive; in messages that `serve` pushes, the clock
+    /// of its host.
     pub run: u32,
     /// Number of the connection among all of the load.
     pub connection: u32,
     /// Number of the operation on its connection.
     pub operation: u32,
-    /// When it was to begin.
+    /// Time at which it was due.
     pub intended: Nanos,
-    /// When it began.
+    /// Time at which it began.
     pub began: Nanos,
 }
 
@@ -88,8 +89,7 @@ impl Filling {
         Some(Self { run, connection, operation, intended, began })
     }
 
-    /// One of the numbers from 1 to `most`, by a mix of all that tells the operation from others
-    /// (splitmix64's).
+    /// Returns a number from 1 to `most`: a hash (splitmix64's mix) of the fields that identify the operation.
     fn random(&self, most: u64) -> u64 {
         let own = u64::from(self.connection) << 32 | u64::from(self.operation);
         let seed = u64::from(self.run).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ most;

@@ -5,7 +5,7 @@
 //! they are more often a mistake of quoting than a part of the URL. Hosts are ASCII.
 //!
 //! A URL is shown without what may be a credential: user and password, the query, and the parameters of path segments
-//! (`;session=…`). Path segments stay, because reports tell requests apart by them. `Display` and [`shown`] give this
+//! (`;session=…`). Path segments stay, because reports distinguish requests by them. `Display` and [`shown`] give this
 //! form; [`TargetUrl::path`] is what is sent.
 
 use std::fmt::{self, Write as _};

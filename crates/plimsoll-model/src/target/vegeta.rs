@@ -1,9 +1,9 @@
 //! vegeta's `http` and `json` target formats, read the way vegeta reads them.
 //!
-//! More lenient than vegeta in two places: a comment or header may stand right before the next
-//! request line, and a JSON header may be one string. Stricter in one: a JSON field that vegeta's
-//! schema does not know is an error, since vegeta would silently send something else than meant.
-//! Files of bodies are read through a function that the caller gives; nothing here does I/O.
+//! More lenient than vegeta in two places: a comment or header may come right before the next request line, and a JSON
+//! header may be one string. Stricter in one: a JSON field that vegeta's schema does not know is an error, since vegeta
+//! would silently send something else than meant. Files of bodies are read through a function that the caller gives;
+//! nothing here does I/O.
 
 use std::collections::BTreeMap;
 use std::io;

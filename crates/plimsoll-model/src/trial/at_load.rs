@@ -34,16 +34,16 @@ pub struct TrialsAtLoad {
     pub load: Rate,
     /// Number of trials.
     pub trials: usize,
-    /// Their operations.
+    /// Merged tallies of the trials.
     pub tally: Tally,
-    /// Their time.
+    /// Measured time of the trials.
     pub window: Nanos,
     /// CPU of the busiest SUT thread, 0 to 1: the most.
     pub sut_busiest_thread: Option<f64>,
 }
 
 impl TrialsAtLoad {
-    /// Those at the lower bound, GOOD and BAD ones: what a load like it meets, and not the best of it.
+    /// Merges the trials at the lower bound, GOOD and BAD ones, so that the result is not the best of them.
     pub fn at_lower_bound(trials: &[TrialRecord], lower: Rate) -> Option<Self> {
         Some(Self::at(trials, load_at_lower_bound(trials, lower)?))
     }

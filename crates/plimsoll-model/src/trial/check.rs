@@ -47,7 +47,7 @@ pub enum Family {
 
 macro_rules! checks {
     ($($family:ident, $fault:ident { $($variant:ident = $name:literal: $hint:literal;)* })*) => {
-        /// Which check it is; its name is what JSON and reports show.
+        /// Identifier of a check; its name is what JSON and reports show.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(from = "String", into = "String")]
         pub enum CheckId {
@@ -247,7 +247,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// A figure without limits. JSON has no infinity: the largest number stands for it.
+    /// Creates a figure without limits. JSON has no infinity: the largest number represents it.
     pub fn new(name: impl Into<Cow<'static, str>>, value: f64, unit: Unit) -> Self {
         let value = if value.is_nan() { 0.0 } else { value.clamp(f64::MIN, f64::MAX) };
         Self { name: name.into(), value, unit, at_most: None, at_least: None }
@@ -285,7 +285,7 @@ impl Measure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 pub struct Check {
-    /// Which one.
+    /// The check.
     pub id: CheckId,
     /// Level of the result.
     pub level: Level,

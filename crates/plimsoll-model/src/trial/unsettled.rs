@@ -30,7 +30,7 @@ pub enum Unsettled {
     OneBound,
     /// An end of the interval lies near a load that this search may not offer.
     NotOffered {
-        /// That load.
+        /// The load that may not be offered.
         near: Rate,
     },
     /// Longer trials at the lower bound did not meet the SLO often enough.
@@ -40,7 +40,7 @@ pub enum Unsettled {
         /// Longer trials that did not.
         bad: u32,
     },
-    /// Too few operations to tell whether a goal is met.
+    /// Too few operations to decide whether a goal is met.
     GoalOpen {
         /// The goal.
         goal: Goal,
@@ -52,7 +52,7 @@ pub enum Unsettled {
         together: f64,
         /// The load of the operations.
         load: Rate,
-        /// About how much more time at that load would tell; `None` where none would.
+        /// Estimate of the further time at that load that would decide; `None` if none would.
         #[serde(rename = "further_s", with = "crate::time::seconds::option")]
         further: Option<Nanos>,
         /// Whether it is the highest load that may be offered, rather than all loads up to it.
@@ -91,7 +91,7 @@ pub enum Unsettled {
     },
     /// The verdicts are less likely than any one capacity with its spread makes them.
     Contradiction {
-        /// By so many standard deviations.
+        /// The deviation, in standard deviations.
         sds: f64,
     },
     /// The interval is too wide to say anything.
@@ -124,7 +124,7 @@ pub enum Witness {
 /// A figure that was another one where the server carried less.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
-    /// Which.
+    /// The witness.
     pub witness: Witness,
     /// Figure at the higher capacity.
     pub then: f64,

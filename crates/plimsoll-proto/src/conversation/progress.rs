@@ -19,8 +19,8 @@ pub enum Progress {
     Closed(Option<u16>),
     /// WebSocket: the server has sent a message that is no answer.
     Pushed(Push),
-    /// WebSocket: the server has sent a message, of this number of bytes, that would have been an answer if one had been
-    /// awaited.
+    /// WebSocket: the server has sent a message, of this number of bytes, that would have been an answer if one had
+    /// been awaited.
     Surplus(u32),
     /// The broker has delivered a message; see [`Window::delivery`](crate::mqtt::Window::delivery).
     Delivered,
@@ -30,7 +30,7 @@ pub enum Progress {
     Alive,
     /// Something about one of several operations on the connection, or about how many there may be.
     Stream(StreamProgress),
-    /// Nothing is to be done for this time, which is part of no latency; see [`Conversation::sleep_until`].
+    /// The client does nothing for this time, which is part of no latency; see [`Conversation::sleep_until`].
     ///
     /// [`Conversation::sleep_until`]: super::Conversation::sleep_until
     Sleeps(Nanos),
@@ -42,15 +42,16 @@ pub enum Progress {
 pub enum StreamProgress {
     /// The answer has begun, and is not complete.
     Began(u32),
-    /// It is over.
+    /// The operation has ended.
     Ended(u32, Answer),
-    /// It has failed, and others go on.
+    /// The operation has failed; others continue.
     Failed(u32, StreamFault),
     /// The server has not begun it: it may be sent again.
     Untouched(u32),
     /// The server allows another number of them than before.
     RoomChanged,
-    /// None may begin on the connection any more; [`Shared::take_untouched`] gives those that the server will not answer.
+    /// No further operation may begin on the connection; [`Shared::take_untouched`] gives those that the server will
+    /// not answer.
     ///
     /// [`Shared::take_untouched`]: super::Shared::take_untouched
     Draining,

@@ -26,7 +26,7 @@ pub struct Gathered<'a> {
     pub head: &'a [u8],
     /// The body of HTTP/2, in two parts; an empty one is not sent.
     pub body: [&'a [u8]; 2],
-    /// The part of a large body that follows a publish of MQTT; its number is that of the body.
+    /// The part of a large body that follows a publish of MQTT; its number identifies the body.
     pub large: mqtt::LargeBody,
 }
 
@@ -121,7 +121,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Goes on with bodies that wait for room, of which `body_of` gives the one of a number, in two parts.
+    /// Continues to send bodies that wait for room; `body_of` returns the body of a number, in two parts.
     #[inline]
     pub fn send_bodies<'b>(&mut self, body_of: impl Fn(u32) -> [&'b [u8]; 2]) {
         match self {
@@ -159,7 +159,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Goes on from where a connection was left.
+    /// Resumes the stored state of a connection.
     #[inline]
     pub fn resume(&mut self, rest: http2::Rest) {
         if let Self::Http2(client) = self {

@@ -8,7 +8,7 @@ use crate::{http2, mqtt, websocket};
 /// Properties of a protocol, as its client sees them.
 #[derive(Debug)]
 pub struct Traits {
-    /// When a connection begins with a message of the client that the server has to answer.
+    /// Whether a connection begins with a message of the client that the server has to answer.
     pub greeting: Greeting,
     /// Class of a connection that the server closes instead of answering the first message.
     pub refused: ErrorClass,
@@ -18,7 +18,7 @@ pub struct Traits {
     pub needs_alpn: bool,
     /// Operations are streams: their bytes gather, and an answer names its operation.
     pub has_streams: bool,
-    /// Class of bytes behind a complete answer; `None` where a server may send of its own accord.
+    /// Class of bytes behind a complete answer; `None` if a server may send unasked.
     pub excess: Option<ErrorClass>,
     /// Messages that no operation awaited may be answers that came too late or too often.
     pub judges_messages: bool,
@@ -30,16 +30,16 @@ pub struct Traits {
     pub farewell: fn(&mut Vec<u8>),
     /// Received bytes are read before a connection is closed: unread ones would make the kernel send a RST.
     pub reads_before_closing: bool,
-    /// HTTP/1.1: empty lines may stand between answers (RFC 9112, 9.2), and other bytes on an idle connection end it.
+    /// HTTP/1.1: empty lines between answers are allowed (RFC 9112, 9.2), and other bytes on an idle connection end it.
     pub is_http1: bool,
     /// The bytes and pauses of an operation follow a script.
     pub is_scripted: bool,
 }
 
-/// When a connection begins with a message of the client that the server has to answer.
+/// The connections that begin with a message of the client that the server has to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Greeting {
-    /// The first bytes are those of an operation.
+    /// None: the first bytes belong to an operation.
     Never,
     /// On each connection.
     Always,

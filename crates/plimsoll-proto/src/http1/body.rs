@@ -17,7 +17,7 @@ pub(super) enum Framing {
 pub(super) struct Body {
     /// Bytes left of the whole body (`Fixed`) or of the chunk (`Data`); in `Size` the size so far.
     left: u64,
-    /// Payload bytes seen, chunk framing excluded.
+    /// Payload bytes received, without chunk framing.
     received: u64,
     /// Bytes of the current chunk-size line, or of the trailer section.
     line_bytes: u32,
@@ -185,12 +185,12 @@ impl Body {
     }
 }
 
-/// Reports whether `byte` may stand in a field value or a chunk extension.
+/// Reports whether `byte` is allowed in a field value or a chunk extension.
 const fn is_text(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
-/// Reports whether `byte` may stand in a field name (RFC 9110, 5.6.2).
+/// Reports whether `byte` is allowed in a field name (RFC 9110, 5.6.2).
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.')

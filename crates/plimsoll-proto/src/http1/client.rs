@@ -100,7 +100,7 @@ pub enum ResponseError {
     /// Larger than this client reads.
     #[error("the answer has {what}, more than plimsoll reads; make the server send less")]
     HeadTooLarge {
-        /// Which part passed which bound.
+        /// The part, and the bound that it exceeds.
         what: &'static str,
     },
     /// The stream ended inside a response.
@@ -174,7 +174,7 @@ impl ResponseParser {
         }
     }
 
-    /// Reports whether any byte of the awaited response has been seen; a 1xx counts.
+    /// Reports whether any byte of the awaited response has come; a 1xx counts.
     pub const fn has_begun(&self) -> bool {
         match &self.state {
             State::Idle => false,

@@ -71,7 +71,7 @@ pub enum RequestError {
     /// Larger than this server reads.
     #[error("the request has {what}; make the client send less")]
     HeadTooLarge {
-        /// Which part passed which bound.
+        /// The part, and the bound that it exceeds.
         what: &'static str,
     },
     /// Neither HTTP/1.0 nor HTTP/1.1.
@@ -131,7 +131,7 @@ impl RequestParser {
         result
     }
 
-    /// Reports whether it stands between requests: no byte of the next one has been seen.
+    /// Reports whether the parser is between requests: no byte of the next one has come.
     pub const fn is_idle(&self) -> bool {
         matches!(self.state, State::Head(None))
     }

@@ -37,7 +37,7 @@ pub enum Malformation {
     /// Fields behind the body that do not end the stream.
     #[error("a second head does not end it")]
     Trailers,
-    /// A pseudo-field other than `:status`, twice, behind others, or in trailers.
+    /// A pseudo-field other than `:status`, a repeated one, one behind regular fields, or one in trailers.
     #[error("a pseudo-field is unknown, repeated or behind other fields")]
     PseudoField,
     /// Capital letters or forbidden bytes in a name.
@@ -49,18 +49,18 @@ pub enum Malformation {
     /// A field of HTTP/1.1 connections.
     #[error("it has a field of HTTP/1.1 connections, such as Connection")]
     ConnectionField,
-    /// `Content-Length` is no number, or there are several.
+    /// `Content-Length` is not a number, or several values differ.
     #[error("its content-length is not one number")]
     Length,
-    /// The body has another length.
+    /// The body's length differs from `Content-Length`.
     #[error("its body is longer or shorter than content-length says")]
     BodyLength,
-    /// A window was raised by nothing, or beyond its maximum.
+    /// A WINDOW_UPDATE of 0, or one beyond the window's maximum.
     #[error("a WINDOW_UPDATE of its stream is 0 or too large")]
     Window,
 }
 
-/// The fields of a header block that are read.
+/// The fields of an answer's header block that the client reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AnswerHead {
     pub(super) status: Option<u16>,
@@ -69,8 +69,9 @@ pub(super) struct AnswerHead {
     pub(super) malformed: Option<Malformation>,
 }
 
-/// Walks a block, and stores a `grpc-message` in `message`, as it is encoded: the table has no size, so that an entry beyond the static one cannot be named. Values in the Huffman
-/// code are decoded only if they are needed; `scratch` is for that.
+/// Reads a header block. A `grpc-message` is copied to `message` as it is encoded. The dynamic table has size 0, so
+/// that an index beyond the static table is an error. Huffman texts are decoded, into `scratch`, only if they are
+/// needed.
 pub(super) fn read_head(
     block: &[u8],
     scratch: &mut Vec<u8>,

@@ -1,7 +1,7 @@
-//! The client half: many requests on one connection, each on a stream of its own.
+//! The client half: many requests on one connection, each on its own stream.
 //!
-//! It begins no stream before the server's SETTINGS are here, so the number of streams is never guessed.
-//! What it writes gathers in [`Client::take_output`], so that all that one event brought leaves together.
+//! It begins no stream before the server's SETTINGS have arrived, so the number of streams is never guessed. Output
+//! gathers in [`Client::take_output`], so that all effects of one event leave together.
 
 mod outcome;
 
@@ -21,7 +21,7 @@ use crate::{BODY_BYTES_AHEAD, READS_NO_ANSWERS, REPLIES_BYTES_MAX};
 /// Window of the server on each stream and on the connection: a load is never to
 /// wait for us.
 const WINDOW: u32 = (1 << 30) - 1;
-/// Received bytes are given back to the server when so many have gathered.
+/// Received bytes are given back to the server when this number has gathered.
 const CREDIT_BYTES: u32 = 1 << 29;
 /// Bytes of a failing answer that are stored, for one stream of a connection at a time.
 const SAID_BYTES_MAX: usize = 1024;
@@ -76,7 +76,7 @@ pub struct Rest {
 /// The header table that the server decodes our blocks with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum HeaderTable {
-    /// As large as it is without a setting.
+    /// The size without a setting.
     #[default]
     Default,
     /// The server has made it smaller, which the next block must confirm (RFC 7541, 4.2).
@@ -110,7 +110,7 @@ pub struct Request<'a> {
     pub block: &'a [u8],
     /// The body, in two parts; an empty one is not sent.
     pub body: [&'a [u8]; 2],
-    /// Which body it is, for [`Client::send_bodies`].
+    /// Number of the body, for [`Client::send_bodies`].
     pub body_number: u32,
     /// Whether it is a call of gRPC.
     pub is_grpc: bool,
@@ -181,7 +181,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Goes on from where a connection was left.
+    /// Resumes the stored state of a connection.
     pub fn resume(&mut self, rest: Rest) {
         self.rest = rest;
     }
@@ -209,8 +209,9 @@ impl Client {
         self.said_by = None;
     }
 
-    /// Returns the server's words on the failure of the stream of `key`, which has just ended: the first bytes of its body,
-    /// or of a call of gRPC its `grpc-message`. Empty if it says nothing, or another stream was failing meanwhile.
+    /// Returns the server's explanation for the failure of the stream of `key`, which has just ended: the first bytes
+    /// of its body, or the `grpc-message` of a gRPC call. Empty if there is none, or if another stream was failing
+    /// meanwhile.
     pub fn said(&self, key: u32) -> &[u8] {
         if self.said_by == Some(key) { &self.said } else { &[] }
     }
@@ -328,7 +329,7 @@ impl Client {
         self.blocked > 0
     }
 
-    /// Goes on with the bodies that waited, of which `body_of` gives the one of a number.
+    /// Continues to send the waiting bodies; `body_of` returns the body of a number.
     pub fn send_bodies<'a>(&mut self, body_of: impl Fn(u32) -> [&'a [u8]; 2]) {
         for flight in self.flights.iter_mut().filter(|flight| !flight.is_sent()) {
             if self.out.len() >= BODY_BYTES_AHEAD || self.rest.send_window <= 0 {
@@ -389,8 +390,8 @@ impl Client {
         Some((flight.key, flight.has(HAS_HEAD) || flight.interim > 0))
     }
 
-    /// Handles bytes from the server up to what ends or begins something; returns how many were consumed,
-    /// and the result. An error is told to the server in what is to be sent.
+    /// Handles bytes from the server until an operation begins or ends. Returns the number of consumed bytes and the
+    /// result. An error is reported to the server in the output.
     pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, Progress), Http2Error> {
         if !self.rest.is_greeted && self.reader.is_idle() && input.starts_with(b"HTTP/1") {
             return Err(Http2Error::Http1);

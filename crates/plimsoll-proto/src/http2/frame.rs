@@ -176,7 +176,7 @@ impl Head {
     }
 }
 
-/// Appends a frame's head; `length` is that of the payload, which the caller appends.
+/// Appends a frame's head; the caller appends the payload of `length` bytes.
 pub(super) fn write_head(out: &mut Vec<u8>, length: usize, kind: Kind, flags: u8, stream: u32) {
     debug_assert!(length <= FRAME_BYTES_MAX);
     let [_, a, b, c] = (length as u32).to_be_bytes();

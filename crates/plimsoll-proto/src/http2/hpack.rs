@@ -64,7 +64,7 @@ pub enum HpackError {
 pub struct Text<'a> {
     /// Whether it is in the Huffman code.
     pub is_huffman: bool,
-    /// As it stands in the block.
+    /// The bytes in the block.
     pub bytes: &'a [u8],
 }
 
@@ -84,7 +84,7 @@ impl Text<'_> {
 pub enum Field<'a> {
     /// Name and value of an entry.
     Indexed(usize),
-    /// A value, with the name of an entry or, where that is 0, a name of its own.
+    /// A value, with the name of an entry, or with a literal name.
     Literal {
         /// The entry, or 0.
         name_of: usize,

@@ -66,7 +66,7 @@ pub fn is_grpc(target: &Target) -> bool {
     })
 }
 
-/// Reports whether `content_type` is that of gRPC.
+/// Reports whether `content_type` is a gRPC type.
 pub fn is_grpc_type(content_type: &[u8]) -> bool {
     content_type
         .strip_prefix(GRPC.as_bytes())

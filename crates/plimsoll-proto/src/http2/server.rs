@@ -25,8 +25,8 @@ pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Window of a client on each stream and on the connection.
 const WINDOW: u32 = 1 << 20;
 const WINDOW_DEFAULT: u32 = 65_535;
-/// In each such period a client may cause so many resets, and send so many frames that ask for nothing: no
-/// client of good will comes near, and one of ill will gains nothing (CVE-2023-44487, CVE-2019-9512).
+/// Period of the limits below, on resets that a client causes and on frames that ask for nothing. A well-behaved client
+/// stays far below them, and an attacker gains nothing (CVE-2023-44487, CVE-2019-9512).
 const CALM_PERIOD_S: u32 = 10;
 const RESETS_MAX: u16 = 1_000;
 const IDLE_FRAMES_MAX: u16 = 10_000;
@@ -62,13 +62,13 @@ pub struct Stream<T> {
     pub id: u32,
     /// The server's answer.
     pub answer: T,
-    /// It answers a HEAD.
+    /// Whether it answers a HEAD request.
     pub is_head_method: bool,
-    /// It is a call of gRPC.
+    /// Whether it is a gRPC call.
     pub is_grpc: bool,
     /// Bytes of the request's body.
     pub body_bytes: u64,
-    /// It is a call of the health service.
+    /// Whether it is a call of the health service.
     is_health: bool,
     /// Message of a call of gRPC as it is sent back, with the five bytes before it.
     pub message: Vec<u8>,
@@ -88,7 +88,7 @@ pub struct ServerRest {
     send_window: i32,
     initial_window: u32,
     uncredited: u32,
-    /// When the present period of the defence began, in s.
+    /// Start of the present period of the defence, in s.
     calm_since_s: u32,
     resets: u16,
     idle_frames: u16,
@@ -152,7 +152,7 @@ impl<T> Default for Server<T> {
 }
 
 impl<T> Server<T> {
-    /// Goes on from where a connection was left.
+    /// Resumes the stored state of a connection.
     pub fn resume(&mut self, mut rest: ServerRest) {
         self.decoder = rest.decoder.take().map(|decoder| *decoder).unwrap_or_default();
         self.rest = rest;

@@ -43,8 +43,8 @@ static IDENTIFIERS: AtomicU64 = AtomicU64::new(1);
 /// Reads what one client sends. After an error it is of no more use.
 #[derive(Debug, Default)]
 pub struct Broker {
-    /// A packet whose end has not come, that of a PUBLISH up to its payload; while a payload is coming,
-    /// the acknowledgement that is sent at its end, and behind that what is delivered.
+    /// The incomplete packet; of a PUBLISH, only the bytes before its payload. While a payload is arriving: the
+    /// acknowledgement to be sent at its end, followed by the delivery.
     partial: Vec<u8>,
     /// Bytes of a payload that are still to come.
     payload_left: u32,
@@ -61,7 +61,7 @@ const _: () = assert!(size_of::<Broker>() <= 32);
 pub struct Terms {
     /// The version of a client whose CONNECT was accepted.
     pub connected: Option<MqttVersion>,
-    /// Publishes above QoS 0 that a client of version 5 is told that it may leave open; at least 1.
+    /// Publishes above QoS 0 that a client of version 5 may leave open; at least 1.
     pub receive_maximum: u16,
 }
 
@@ -87,13 +87,13 @@ pub struct Output<'a> {
 /// The meaning of a packet for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The client is accepted, or with `is_refused` told why not; then the connection is to be closed.
+    /// The client is accepted, or refused if `is_refused`; after a refusal the connection is to be closed.
     Connected {
         /// The version that it speaks.
         version: MqttVersion,
         /// Seconds within which it will send something; 0 for no bound.
         keep_alive_s: u16,
-        /// It speaks a version that is not spoken here.
+        /// Whether its version is unsupported.
         is_refused: bool,
     },
     /// A message was published.
@@ -138,7 +138,7 @@ struct Packet<'a> {
 }
 
 impl Broker {
-    /// Reports whether it stands between packets, and nothing would be lost by dropping it.
+    /// Reports whether the broker is between packets, and dropping it would lose no state.
     pub const fn is_idle(&self) -> bool {
         self.partial.is_empty() && self.payload_left == 0
     }
@@ -427,7 +427,7 @@ fn connect(
     receive_maximum: u16,
     reply: &mut Vec<u8>,
 ) -> Result<Event, BrokerError> {
-    // MQTT 3.1 has another name and the same return codes, so that its client is told why.
+    // MQTT 3.1 has another name and the same return codes, so that its client learns why.
     if let [0, 6, b'M', b'Q', b'I', b's', b'd', b'p', _, _, high, low, ..] = content {
         reply.extend_from_slice(&[CONNACK, 2, 0, UNSUPPORTED_VERSION_3]);
         let keep_alive_s = u16::from_be_bytes([*high, *low]);

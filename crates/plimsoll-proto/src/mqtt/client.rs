@@ -19,7 +19,7 @@ use super::reader::{Reader, is_delivery};
 use super::reason::FAILURE;
 use crate::conversation::{Answer, Progress};
 
-/// A publish was received, and nobody has subscribed to its topic.
+/// A publish was received, but its topic has no subscribers.
 const NO_SUBSCRIBERS: u8 = 0x10;
 /// Bytes of a packet's content that matter: identifier, reason, and the length of properties.
 const KEPT_BYTES: usize = 6;
@@ -133,7 +133,7 @@ impl Client {
         *pings = pings.saturating_add(1);
     }
 
-    /// Reports whether it stands between packets, and nothing would be lost by dropping it.
+    /// Reports whether the client is between packets, and dropping it would lose no state.
     pub fn is_idle(&self) -> bool {
         self.reader.is_idle() && self.awaited == Awaited::Nothing && self.pings_before == 0
     }

@@ -92,7 +92,7 @@ pub enum Limit {
          shorten --data, --body or --topic"
     )]
     PacketBytes {
-        /// As the broker states it.
+        /// The limit that the broker states.
         allowed: u32,
         /// Length of the longest packet of the plan.
         needed: u32,

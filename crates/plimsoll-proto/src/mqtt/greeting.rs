@@ -115,7 +115,7 @@ impl Limits {
                 (SHARED_AVAILABLE, value) => limits.has_shared = flag(value)?,
                 // None are used here.
                 (SUBSCRIPTION_IDS_AVAILABLE, value) => _ = flag(value)?,
-                // Each CONNECT names its client, whose name may stand in topics.
+                // Each CONNECT names its client, whose name topics may contain.
                 (ASSIGNED_CLIENT_ID, _) => {
                     return malformed("a CONNACK that names a client which has named itself");
                 }

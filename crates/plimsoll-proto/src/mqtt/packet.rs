@@ -45,7 +45,7 @@ pub struct Connect<'a> {
     pub client_id: &'a str,
     /// Seconds within which it sends something; 0 for no bound.
     pub keep_alive_s: u16,
-    /// The broker goes on with what it kept.
+    /// The broker resumes the stored session.
     pub resumes_session: bool,
     /// Seconds for which the broker keeps the session; MQTT 5 alone.
     pub session_expiry_s: Option<u32>,
@@ -97,7 +97,7 @@ fn connect_flags(says: &Connect<'_>) -> u8 {
         flags |= if will.publish.retain { WILL_RETAIN } else { 0 };
     }
     if let Some(user) = says.user {
-        // MQTT 5 lets a password stand alone.
+        // MQTT 5 allows a password without a user name.
         flags |= if user.name.is_empty() { 0 } else { USER_NAME };
         flags |= if user.password.is_some() { PASSWORD } else { 0 };
     }
@@ -207,7 +207,7 @@ pub(super) fn begin(out: &mut Vec<u8>, first: u8, length: usize) {
     }
 }
 
-/// It has more than four bytes.
+/// A remaining length of more than four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LengthTooLong;
 

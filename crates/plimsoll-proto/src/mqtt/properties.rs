@@ -145,8 +145,8 @@ impl<'a> Iterator for Properties<'a> {
     }
 }
 
-/// Returns the reason string of the first packet in `bytes` that refuses something; empty if there is none. `bytes` begin
-/// with a packet: of one that has begun before them, none is found.
+/// Returns the reason string of the first packet in `bytes` that refuses something; empty if there is none. `bytes`
+/// must begin at the start of a packet: the rest of an earlier packet is not searched.
 pub fn reason_string(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
     while let Some((first, content, behind)) = split_packet(rest) {
@@ -214,7 +214,7 @@ mod tests {
             (b"\x02\x13\0", "ends behind"),
             (b"\x04\x26\0\x01k", "ends behind"),
             (b"\x03\x23\0\x01", "of another packet"),
-            // An authentication method that nobody asked for.
+            // An authentication method that was not requested.
             (b"\x04\x15\0\x01m", "of another packet"),
             (b"\x04\x24\x01\x24\x01", "comes twice"),
             (b"\x04\x12\0\x01\xFF", "not UTF-8"),

@@ -49,7 +49,7 @@ enum Part {
     Length,
     /// Content of anything but a delivery.
     Content,
-    // The rest are those of a delivery.
+    // The remaining variants are parts of a delivery.
     TopicLength,
     /// Above QoS 0.
     Identifier,
@@ -77,7 +77,7 @@ impl<const KEPT: usize> Reader<KEPT> {
         }
     }
 
-    /// Reports whether it stands between packets.
+    /// Reports whether the reader is between packets.
     pub(super) fn is_idle(&self) -> bool {
         self.part == Part::First
     }

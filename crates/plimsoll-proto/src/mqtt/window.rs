@@ -1,4 +1,4 @@
-//! The client half where several publishes are open at once, each under an identifier of its own.
+//! The client half with several open publishes, each under its own identifier.
 //!
 //! Output gathers in [`Window::take_output`], so that all effects of one event leave together.
 
@@ -16,7 +16,7 @@ use super::reader::{DELIVERY_BYTES, Reader, is_delivery};
 use crate::conversation::{Answer, Progress, StreamProgress};
 use crate::{BODY_BYTES_AHEAD, REPLIES_BYTES_MAX};
 
-/// Stands for an operation that was given up.
+/// Key of an operation that was given up.
 const NO_KEY: u32 = u32::MAX;
 /// Identifier of a publish at QoS 0, which has none: it is open until it is sent.
 const NO_ID: u16 = 0;
@@ -34,7 +34,7 @@ pub struct Window {
     receive_maximum: u16,
     /// Identifier of the next publish, if it is free.
     next_id: u16,
-    /// In the order of their sending, which is most often that of their acknowledgements.
+    /// Publishes in flight in the order of their sending, which is most often the order of their acknowledgements.
     flights: VecDeque<Flight>,
     given_up: usize,
     /// Pings that are not answered.
@@ -61,7 +61,7 @@ struct Behind {
 /// The part of a large body that follows a packet; empty where the packet is all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargeBody {
-    /// Which body it is, for [`Window::send_bodies`].
+    /// Number of the body, for [`Window::send_bodies`].
     pub number: u32,
     /// The offset at which the part begins.
     pub from: usize,
@@ -236,7 +236,7 @@ impl Window {
         !self.behind.is_empty()
     }
 
-    /// Goes on with the large bodies, of which `body_of` gives the one of a number.
+    /// Continues to send the large bodies; `body_of` returns the body of a number.
     pub fn send_bodies<'a>(&mut self, body_of: impl Fn(u32) -> &'a [u8]) {
         while self.out.len() < BODY_BYTES_AHEAD
             && let Some(Behind { body, .. }) = self.behind.front_mut()

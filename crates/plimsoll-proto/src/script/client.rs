@@ -38,7 +38,7 @@ pub struct Client {
     state: Option<StateID>,
     /// Bytes taken since the operation began.
     bytes: u64,
-    /// The first bytes that the present instruction has seen.
+    /// The first bytes that the present instruction received.
     seen: Seen,
     /// For the places of templates.
     filling: Filling,
@@ -46,7 +46,7 @@ pub struct Client {
     expected: Vec<u8>,
     /// Bytes that came while the script slept; at most [`EARLY_BYTES_MAX`].
     early: Vec<u8>,
-    /// When the present sleep ends.
+    /// End of the present sleep.
     sleeps_until: Option<Nanos>,
     /// All sleeps since the opening or the operation began.
     slept: Nanos,
@@ -54,7 +54,7 @@ pub struct Client {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Nothing is awaited.
+    /// No answer is awaited.
     Idle,
     Opening,
     Operation,
@@ -170,7 +170,7 @@ impl Client {
         self.place == Place::Idle
     }
 
-    /// When the present sleep ends; `None` where the script does not sleep.
+    /// Returns the end of the present sleep; `None` if the script does not sleep.
     pub const fn sleeps_until(&self) -> Option<Nanos> {
         self.sleeps_until
     }

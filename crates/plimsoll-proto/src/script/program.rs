@@ -51,7 +51,7 @@ impl Program {
         Ok(Self { opening: compile(&script.opening)?, operation: compile(&script.operation)? })
     }
 
-    /// Reports whether `bytes` are a part of what it sends or expects. A few may be that by chance.
+    /// Reports whether the script sends or expects `bytes`. A few bytes may match at random.
     pub(super) fn has(&self, bytes: &[u8]) -> bool {
         let is_part = |of: &[u8]| of.windows(bytes.len()).any(|part| part == bytes);
         let is_in = |step: &Instruction| match &step.action {

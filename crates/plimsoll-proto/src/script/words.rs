@@ -3,7 +3,7 @@
 /// A word of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// Letters and digits, as they stand.
+    /// Letters and digits, unchanged.
     Bare(String),
     /// Between quotation marks, escapes resolved; an escaped percent sign is doubled, as templates write it.
     Text(Vec<u8>),
@@ -67,7 +67,7 @@ fn quoted(text: &str) -> Result<(Vec<u8>, &str), String> {
     Err("the quotation mark is not closed".to_owned())
 }
 
-/// The byte that an escape stands for.
+/// Reads the byte that an escape represents.
 fn escaped(chars: &mut std::str::CharIndices<'_>) -> Result<u8, String> {
     let mut next = || chars.next().map(|(_, char)| char);
     match next() {

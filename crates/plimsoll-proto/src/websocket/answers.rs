@@ -1,4 +1,4 @@
-//! Which messages of a server are answers.
+//! The messages of a server that are answers.
 
 use plimsoll_model::target::Target;
 use regex_automata::util::primitives::StateID;
@@ -57,8 +57,8 @@ impl Answers {
     }
 }
 
-/// Returns the regular expression that `wanted` stands for: one between slashes, as scripts spell it, or else a text
-/// that answers contain.
+/// Returns the regular expression for `wanted`: one between slashes, as scripts spell it, or else a text that answers
+/// contain.
 ///
 /// # Errors
 ///

@@ -49,7 +49,7 @@ impl From<Fault> for Http2Error {
     }
 }
 
-/// Why a stream failed, on a connection that goes on.
+/// The failure of a stream, on a connection that continues.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum StreamFault {
     /// The server ended it before its answer was complete.
