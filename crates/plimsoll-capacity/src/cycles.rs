@@ -1,8 +1,8 @@
-//! Growth per cycle of what a server keeps after its connections were closed.
+//! Growth, per cycle, of the memory that a server keeps after its connections were closed.
 //!
-//! The first cycles fill pools and allocators. So the stretch that is judged starts where the slope has settled: the second half
-//! of the cycles makes a line (Theil and Sen), and earlier cycles join it until one lies clearly below. A stretch whose own
-//! second half grows much less than the whole is still settling, and nothing is claimed of it.
+//! The first cycles fill pools and allocators. So the judged stretch starts where the slope has settled: the second
+//! half of the cycles makes a line (Theil and Sen), and earlier cycles join it until one lies clearly below. A stretch
+//! whose own second half grows much less than the whole is still settling, and yields no verdict.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use plimsoll_model::trial::Unit;
 
 use crate::stats::{MAD, mean, median, median_of, pair_slopes, slope_interval, sorted_slopes};
 
-/// Cycles of the shortest stretch that is judged: of four, even the lowest and the highest slope are an interval of less than 95 %.
+/// Cycles of the shortest stretch that is judged: with four, even the lowest and the highest slope are an interval of
+/// less than 95 %.
 const STRETCH_MIN: usize = 5;
 /// Cycles that have a slope with ends.
 const SLOPE_MIN: usize = 3;
@@ -33,8 +34,8 @@ const COUNT_MIN: f64 = 0.5;
 /// The most cycles that are recommended.
 const MORE_MAX: f64 = 200.0;
 
-/// Judges the cycles of a hold that was to have `asked` of them. `empty_bytes` is the memory of the server's processes before
-/// the first one.
+/// Judges the cycles of a hold; `asked` cycles were planned. `empty_bytes` is the memory of the server's processes
+/// before the first one.
 pub fn judge_cycles(
     asked: u64,
     empty_bytes: Option<u64>,
@@ -143,8 +144,8 @@ fn slope(points: &[(f64, f64)]) -> f64 {
     median_of(pair_slopes(points)).unwrap_or(0.0)
 }
 
-/// The slope with its interval of 90 %, of at least two points: Sen's of 95 %, because the stretch was chosen by the same points
-/// (of 800 simulated servers each, it contained the truth in 91 to 95 %).
+/// Returns the slope with its interval of 90 %, of at least two points: Sen's of 95 %, because the stretch was chosen
+/// by the same points (of 800 simulated servers each, it contained the truth in 91 to 95 %).
 fn growth(points: &[(f64, f64)]) -> Growth {
     let slopes = sorted_slopes(points);
     let (low, high) = slope_interval(&slopes, points.len());
@@ -263,7 +264,8 @@ mod tests {
         assert_eq!(judged.parts.keys().collect::<Vec<_>>(), ["open-files", "processes"]);
     }
 
-    /// Memory after each of `n` cycles in MiB: a warm-up of `warm` cycles, a leak per cycle, and noise, of 200 MiB in use.
+    /// Returns the memory after each of `n` cycles in MiB: a warm-up of `warm` cycles, a leak per cycle, and noise,
+    /// with 200 MiB in use.
     fn world(rng: &mut fastrand::Rng, n: usize, warm: usize, leak: f64, noise: f64) -> Vec<f64> {
         let normal = |rng: &mut fastrand::Rng| (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
         let pools = 20.0 + 60.0 * rng.f64();

@@ -16,8 +16,8 @@ use crate::stats::median_of;
 
 /// Seconds before a disruption that show the usual latency.
 const BEFORE_S: u32 = 10;
-/// A second is disturbed if its p99 is above this many times the usual one, and by at least the second figure, milliseconds; unless
-/// there is a limit of the user's.
+/// A second is disturbed if its p99 is above this multiple of the usual one, and above it by at least the second
+/// figure, milliseconds; a limit of the user's replaces both.
 const SLOWER: (f64, f64) = (2.0, 5.0);
 /// Seconds without a disturbance after which one has ended.
 const CALM_S: usize = 3;
@@ -58,8 +58,8 @@ impl Second {
     }
 }
 
-/// Returns the index of the first second of [`CALM_S`] calm ones, from the end of the action on; of fewer seconds than that, if all
-/// are calm. `None` if there is none.
+/// Returns the index of the first of [`CALM_S`] calm seconds, from the end of the action on. Without such a stretch,
+/// returns 0 if all seconds are calm, else `None`.
 fn first_calm(seconds: &[&Second], ended_s: f64, limit_ms: f64) -> Option<usize> {
     let done = seconds.iter().position(|second| f64::from(second.number) >= ended_s.floor())?;
     let is_calm = |window: &[&Second]| !window.iter().any(|second| second.is_disturbed(limit_ms));
@@ -79,7 +79,7 @@ impl DisruptedSeconds {
     /// Adds the next second of a load, or of a hold.
     pub fn handle_second(&mut self, interval: &Interval, is_hold: bool) {
         let (number, tally) = (interval.second, &interval.tally);
-        // Those of a load are lost only with their operations: idle ones are opened again.
+        // Connections of a load are lost only with their operations: idle ones are opened again.
         let losses = if is_hold { &tally.failures.lost_held } else { &tally.failures.lost_in_use };
         let total = |counts| of_server(counts).map(|(_, count)| count).sum::<u64>();
         let (failed, lost) = (total(&tally.failures.operations), total(losses));
@@ -99,7 +99,8 @@ impl DisruptedSeconds {
         });
     }
 
-    /// Returns the effects of each disruption, in order of their beginnings. `limit` is the latency that the user asked for.
+    /// Returns the effects of each disruption, in order of their beginnings. `limit` is the latency that the user asked
+    /// for.
     pub fn effects(&self, disrupted: &[Disrupted], limit: Option<Nanos>) -> Vec<DisruptionSummary> {
         let ends = disrupted.iter().skip(1).map(|next| next.began_s as u32);
         let ends = ends.chain(std::iter::once(u32::MAX));

@@ -1,8 +1,8 @@
 //! Judgement over records: what a trial says, and which trial to run next.
 //!
-//! Pure: the same results give the same verdict and the same next step. Nothing here runs a trial,
-//! reads a clock or shows anything; whoever runs trials asks [`RateSearch::next_step`] and answers
-//! with [`RateSearch::handle_result`].
+//! Pure: the same results give the same verdict and the same next step. Nothing here runs a trial, reads a clock or
+//! shows anything; the caller that runs trials asks [`RateSearch::next_step`] and answers with
+//! [`RateSearch::handle_result`].
 #![forbid(unsafe_code)]
 
 pub mod cliffs;

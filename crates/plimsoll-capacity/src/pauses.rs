@@ -4,10 +4,10 @@ use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 
 use crate::stats::median_of;
 
-/// A pause leaves what came due in so many seconds, and at least so many operations.
+/// A pause leaves open the operations that came due in this time, and at least this number.
 const PAUSE_MIN_S: f64 = 0.02;
 const PAUSE_OPS_MIN: f64 = 3.0;
-/// By so many standard deviations the operations in flight differ by chance.
+/// Standard deviations by which the operations in flight differ at random.
 const CHANCE: f64 = 3.0;
 /// In a pause the open operations grow by at least this share of what comes due: a server beside a neighbour
 /// answers less, but it answers.

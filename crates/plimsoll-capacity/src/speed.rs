@@ -1,8 +1,7 @@
 //! The speed of host and server in each trial, relative to the run.
 //!
-//! The yardstick shows the host's speed, the server's CPU time per answer the host's and the server's. A trial in
-//! which only the latter rose saw a server that did more work: cache misses of its own, more connections, a longer
-//! queue.
+//! The yardstick shows the host's speed; the server's CPU time per answer shows both speeds. If only the latter rose in
+//! a trial, the server did more work: its own cache misses, more connections, a longer queue.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::observation::SutCpu;
@@ -86,7 +85,7 @@ fn slower(
 
 type Read = fn(&TrialSecond) -> Option<Nanos>;
 
-/// The median second of the trials at loads like that of `of`, ns; `None` of too few.
+/// Returns the median second of the trials at about the load of `of`, ns; `None` for too few trials.
 fn usual(trials: &[TrialRecord], of: &TrialRecord, read: Read) -> Option<f64> {
     let load = |record: &TrialRecord| record.measurement.request.rate.get();
     let alike = || trials.iter().filter(|other| is_like(load(other), load(of)));
@@ -112,7 +111,7 @@ fn slowness(record: &TrialRecord, trials: &[TrialRecord], read: Read) -> Option<
 fn cost(record: &TrialRecord) -> Option<Cost> {
     let measured = &record.measurement;
     let SutCpu { ran, system, .. } = measured.observations.sut_cpu?;
-    // Of an aborted trial, the end of the window is not that of the reading.
+    // In an aborted trial, the end of the window differs from the time of the reading.
     let answers = Some(measured.tally.ok).filter(|ok| *ok > 0 && !measured.aborted)? as f64;
     let us = |span: Nanos| span.0 as f64 / 1e3 / answers;
     Some(Cost {

@@ -15,8 +15,8 @@ const SLOPE_SHARE_MAX: f64 = 0.001;
 const COMPLETED_SHARE_MIN: f64 = 0.995;
 /// A backlog this small is never overload: a handful of connections being opened looks the same.
 pub(crate) const GROWTH_OPS_MIN: f64 = 10.0;
-/// Standard deviations of a random walk with the steps seen that growth must exceed: a healthy
-/// queue near saturation wanders by chance, and how much depends on the arrivals and on the server.
+/// Standard deviations of a random walk with the observed steps that growth must exceed: a healthy queue near
+/// saturation wanders at random, and how much depends on the arrivals and on the server.
 const WALK_SIGMAS: f64 = 2.0;
 /// One blip is two large steps of the count, up and down.
 const BLIP_STEPS: usize = 2;

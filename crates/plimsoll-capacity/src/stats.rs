@@ -15,7 +15,7 @@ pub(crate) const Z_95: f64 = 1.645;
 /// The 99.5th percentile of the same distribution: a two-sided test at 1 %.
 pub(crate) const Z_995: f64 = 2.576;
 
-/// Standard error of the median over that of the mean, of a normal distribution.
+/// Standard error of the median over the standard error of the mean, for a normal distribution.
 pub(crate) const MEDIAN_ERROR: f64 = 1.25;
 /// Standard deviations per median absolute deviation, of a normal distribution.
 pub(crate) const MAD: f64 = 1.482_6;
@@ -108,7 +108,7 @@ pub(crate) fn normal_density(off: f64, sd: f64) -> f64 {
     (-0.5 * (off / sd).powi(2)).exp() / (sd * TAU.sqrt())
 }
 
-/// Probability that of `trials` at least `count` succeed, where each does with probability `p`.
+/// Returns the probability that at least `count` of `trials` succeed, if each does with probability `p`.
 pub(crate) fn binomial_at_least(count: usize, trials: usize, p: f64) -> f64 {
     let term = |successes: usize| {
         let ways = (1..=successes).map(|k| (trials - successes + k) as f64 / k as f64);

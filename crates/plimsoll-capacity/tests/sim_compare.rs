@@ -96,8 +96,9 @@ fn a_server_seldom_differs_from_itself() {
     }
 }
 
-/// A comparison on a host whose speed has two levels: the server is 16 % slower in stretches of 2 to 8 s, blocks last
-/// 5 s. With a witness, a yardstick that feels more of it than the server (`felt` is the server's part) and is off by 2 %.
+/// Simulates a comparison on a host whose speed has two levels: the server is 16 % slower in stretches of 2 to 8 s,
+/// blocks last 5 s. With a witness, a yardstick that feels more of it than the server (`felt` is the server's part) and
+/// is off by 2 %.
 fn simulate_stretches(
     seed: u64,
     rounds: usize,

@@ -24,7 +24,7 @@ struct World {
     takes: u64,
     /// More are not refused, but wait in the kernel's queue and are never answered.
     queues: bool,
-    /// From so many connections on, answers are late.
+    /// From this number of connections on, answers are late.
     slow_from: u64,
     /// Closes what was idle for so long.
     idle_timeout: Option<Nanos>,
@@ -278,7 +278,7 @@ fn a_push_ends_where_the_server_dies_and_says_how_far_off_the_projection_was() {
     assert!(close >= SEEDS * 99 / 100, "{close} of {SEEDS} predicted within 10 %");
 }
 
-/// Searches servers that take so many connections, and checks that the truth is in the interval.
+/// Searches servers that take a given number of connections, and checks that the truth is in the interval.
 fn assert_found(mode: Mode, make: impl Fn(u64, &mut Rng) -> World) {
     let width = ConnectionLimits::of(mode).width_max;
     let mut levels = Vec::new();

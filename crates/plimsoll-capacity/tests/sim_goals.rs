@@ -1,4 +1,4 @@
-//! Searches whose goals are on few operations, against servers that fail by chance.
+//! Searches whose goals are on few operations, against servers that fail at random.
 
 use plimsoll_capacity::{Mode, RateSearch, SearchSettings, SearchStep};
 use plimsoll_model::slo::Slo;

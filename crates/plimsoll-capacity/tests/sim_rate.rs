@@ -78,14 +78,14 @@ fn tipping_rate(sut: Sut, trial: Nanos) -> f64 {
     (low * high).sqrt()
 }
 
-/// A longer trial sees longer excursions of the queue, so its tipping point lies a little lower:
-/// the truth of a search lies between that of its final and that of its confirmation trials.
+/// A longer trial meets longer excursions of the queue, so its tipping point lies a little lower: the truth of a search
+/// lies between the ones of its final and of its confirmation trials.
 fn truth(sut: Sut) -> (f64, f64) {
     let limits = Mode::Quick.limits();
     (tipping_rate(sut, limits.confirm_trial), tipping_rate(sut, limits.final_trial))
 }
 
-/// Another grid for every seed, so that no truth sits well on it by chance.
+/// Returns another grid for every seed, so that no truth lies on it by accident.
 fn lowest_of(seed: u64) -> f64 {
     let scrambled = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     60.0 * (1.0 + scrambled as f64 / (1u64 << 24) as f64)
@@ -216,7 +216,7 @@ fn a_second_run_overlaps_or_touches_the_first() {
             let pairs = 10_u32;
             let (mut stated, mut overlapping) = (0, 0);
             for seed in 0..pairs {
-                // One world goes on, so the second run has other arrivals and other noise.
+                // The world continues, so the second run has other arrivals and other noise.
                 let mut world = World::new(sut.noise(noise), seed.into());
                 let [first, second] =
                     [(); 2].map(|()| search(&mut world, Mode::Quick, lowest_of(seed.into()), true));
@@ -231,7 +231,7 @@ fn a_second_run_overlaps_or_touches_the_first() {
 
 /// Share of 5 s trials at `load` times the capacity that the backlog check alone calls BAD.
 fn backlog_share(sut: Sut, load: f64) -> f64 {
-    // So loose that only a growing backlog can be seen.
+    // So loose that only a growing backlog shows.
     let slo: Slo = "p99<10s".parse().expect("an objective");
     let request = TrialRequest {
         number: 1,

@@ -392,8 +392,8 @@ fn a_server_that_does_not_come_back_ends_the_search() {
     assert_eq!(search.storms().last().map(|storm| storm.verdict), Some(Verdict::Bad));
 }
 
-/// The answer with a server that answers after `latency` once a storm took longer than 5 s, while the client waits for a
-/// CPU for that share of the time.
+/// Returns the answer with a server that answers after `latency` once a storm took longer than 5 s, while the client
+/// waits for a CPU for that share of the time.
 fn answer_when_slower(latency_ms: u64, waited: f64) -> TippingPoint {
     let server = server(100.0, Nanos::from_secs(10), Reconnect::Immediate);
     let (survives, slower) = (Nanos::from_secs(5), (Nanos::from_millis(latency_ms), waited));
@@ -408,7 +408,7 @@ fn a_server_that_only_became_slower_has_not_failed() {
     // Half of what the objective allows above the base line is no other state.
     let usual = answer_when_slower(20, 0.0);
     assert_eq!((usual.outcome, usual.invalid_trials), (Outcome::Regular, 0));
-    // 45 ms of 50 are one, and meet it: what the storms so far say stands.
+    // 45 ms of 50 are one, and meet it: the answer from the storms so far remains.
     let slower = answer_when_slower(45, 0.0);
     assert_eq!((slower.outcome, slower.invalid_trials), (Outcome::Regular, 1));
     let failed = answer_when_slower(80, 0.0).outcome;

@@ -13,7 +13,7 @@ use plimsoll_tls::{Received, Session, ThreadContext, TlsError};
 /// Buffers that one thread's TLS connections need only while bytes move.
 pub(crate) struct Pump {
     thread: ThreadContext,
-    /// Lent to whoever handles decrypted bytes.
+    /// Lent to the handler of decrypted bytes.
     plaintext: Vec<u8>,
     /// Records for the peer; empty between calls.
     wire: Vec<u8>,
@@ -56,7 +56,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// There was nothing to send, or nobody to send it to.
+    /// The result of a send without bytes, or without a session or socket.
     pub(crate) const NOTHING: Self = Self { bytes: 0, outcome: SendOutcome::All };
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum SendOutcome {
 }
 
 impl Pump {
-    /// For a thread with so many busy sessions.
+    /// Creates a pump for a thread with `sessions` busy sessions.
     pub(crate) fn new(sessions: u64, buffer_bytes: usize) -> Self {
         Self {
             thread: ThreadContext::new(sessions),
@@ -121,8 +121,8 @@ impl Pump {
         self.flush(link, refused, false)
     }
 
-    /// As [`Self::send`], and close_notify behind it. The caller closes the sending side next, so
-    /// that the FIN is in the last segment.
+    /// Sends like [`Self::send`], followed by close_notify. The caller closes the sending side next, so that the FIN is
+    /// in the last segment.
     pub(crate) fn send_last(&mut self, link: Link<'_>, bytes: &[u8]) -> Sent {
         let refused = self.seal(&mut *link.session, link.unsent, bytes).err();
         link.session.queue_close_notify();

@@ -8,7 +8,7 @@ use crate::slots::slot_mut;
 #[derive(Default)]
 pub(crate) struct Sessions {
     slots: Vec<Option<Session>>,
-    /// Slots for which memory is set aside with the first session.
+    /// Slots for which memory is reserved with the first session.
     reserved: usize,
 }
 

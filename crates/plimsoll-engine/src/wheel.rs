@@ -29,9 +29,9 @@ struct Links {
     /// Neighbours in the bucket; `NONE` at its ends.
     next: u32,
     prev: u32,
-    /// When it is due.
+    /// Tick at which the timer is due.
     tick: u32,
-    /// Which bucket it hangs in: level * SLOTS + slot, or `IDLE`.
+    /// The timer's bucket: level * SLOTS + slot, or `IDLE`.
     bucket: u16,
 }
 
@@ -60,7 +60,7 @@ impl Wheel {
         Self::with_capacity(epoch, 0)
     }
 
-    /// As [`Self::new`], with addresses set aside for the timers of `slots` slots, so that they are
+    /// Creates a wheel like [`Self::new`], with addresses reserved for the timers of `slots` slots, so that they are
     /// not moved while the table grows. Memory is used as slots are.
     pub fn with_capacity(epoch: Nanos, slots: u64) -> Self {
         Self {

@@ -1,7 +1,7 @@
-//! Both sides of WebSocket judged by the Autobahn test suite, which runs under Python 2.7 alone:
-//! `cargo test -p plimsoll-engine --test autobahn -- --ignored --nocapture`. Where there is no Python 2.7 (pyenv's, or the
-//! system's), a test says that it was skipped, and passes. Not asked for: cases of speed (9) and of compression (12, 13), which we
-//! do not offer.
+//! Both sides of WebSocket judged by the Autobahn test suite, which runs under Python 2.7 alone: `cargo test -p
+//! plimsoll-engine --test autobahn -- --ignored --nocapture`. Without Python 2.7 (pyenv's, or the system's) a test
+//! reports that it was skipped, and passes. Not run: cases of speed (9) and of compression (12, 13), which we do not
+//! offer.
 #![expect(
     clippy::disallowed_macros,
     clippy::disallowed_methods,

@@ -1,7 +1,7 @@
 //! Good answers that waited for a timer.
 //!
-//! A timer holds up some answers at every load, always for the same time. A queue's delay moves with
-//! the load and with time: below capacity nobody waits in it.
+//! A timer delays some answers at every load, always for the same time. A queue's delay changes with the load and with
+//! time: below capacity there is no queue.
 
 use plimsoll_model::cliff::{Cliff, Confidence, KnownTimer, Owner};
 use plimsoll_model::ending::{Closer, Stretch};
@@ -20,8 +20,8 @@ const LOWER_LOAD: f64 = 0.8;
 const EXPECTED_MIN: f64 = 10.0;
 /// The share of these that has to be there.
 const SEEN_MIN: f64 = 0.2;
-/// Segments sent again for each answer of a pile, at least, for it to be their doing: the server's
-/// are not seen from here.
+/// Retransmitted segments for each answer of a pile, at least, for them to explain the pile: the server's own
+/// retransmissions are not visible from here.
 const SENT_AGAIN_MIN: f64 = 0.5;
 
 /// The piles in the good answers of `loads`, whose connections took the durations `connects` to open.
@@ -63,7 +63,7 @@ pub(super) fn find(loads: &[Load<'_>], connects: &Histogram, known: &[KnownTimer
 struct Path {
     /// The median time that connecting took.
     round_trip: Nanos,
-    /// Segments that this host sent again; `None` where that was not seen.
+    /// Segments that this host sent again; `None` if they were not counted.
     sent_again: Option<u64>,
 }
 
@@ -154,7 +154,7 @@ struct Share {
 enum Recurrence {
     Yes,
     No,
-    /// There were too few answers to tell.
+    /// There were too few answers to decide.
     Unknown,
 }
 

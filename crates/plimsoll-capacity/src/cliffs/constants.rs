@@ -73,8 +73,8 @@ pub(super) fn label(at: Nanos, connecting: bool) -> Option<String> {
     (off(*seconds) <= NEAR).then(|| format!("near {seconds} s ({name})"))
 }
 
-/// The kernel's timer for connecting that `at` is late for, by no more than kernels are: those of
-/// other causes, such as a far address among near ones, are no timers.
+/// Returns the kernel's timer for connecting that `at` is late for, by no more than kernels are: later times have other
+/// causes, such as a far address among near ones.
 pub(super) fn connecting_label(at: Nanos) -> Option<String> {
     let late = |seconds: f64| at.as_secs_f64() / seconds - 1.0;
     let (seconds, name) =

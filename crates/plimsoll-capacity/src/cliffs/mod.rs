@@ -1,8 +1,8 @@
-//! Hidden timers: piles of durations at one value, whose they are, and how long a timer a run
-//! could have seen.
+//! Hidden timers: piles of durations at one value, the owner of each timer, and the longest timer that a run could have
+//! observed.
 //!
-//! Pure: histograms in, findings out. Thresholds are those of the measurement methodology, held by
-//! simulation (`tests/sim_cliffs.rs`).
+//! Pure: histograms in, findings out. Thresholds come from the measurement methodology, and simulation checks them
+//! (`tests/sim_cliffs.rs`).
 
 use plimsoll_model::cliff::{Awaits, Cliff, Confidence, Horizon, KnownTimer, Owner};
 use plimsoll_model::ending::{Closer, Endings, Series, SeriesKey, Stretch};
@@ -29,7 +29,7 @@ pub use slow::SlowAnswers;
 const FLOOR_MIN: Nanos = Nanos::from_millis(100);
 /// A delayed ACK comes after 40 ms.
 const DELAYED_ACK_FLOOR: Nanos = Nanos::from_millis(30);
-/// A success is slow above so many medians.
+/// A success is slow above this multiple of the median.
 const FLOOR_MEDIANS: u64 = 3;
 /// The instants of one event lie this many times closer together than the ages that it ended. A
 /// timer scatters both by the same few milliseconds.
@@ -46,13 +46,12 @@ pub struct Load<'a> {
     pub slow: &'a SlowAnswers,
     /// Offered load, where that was one rate.
     pub rate: Option<Rate>,
-    /// Segments that this host sent again meanwhile, where that was seen.
+    /// Segments that this host sent again meanwhile, if they were counted.
     pub sent_again: Option<u64>,
 }
 
-/// Every timer that `loads` show: one load, or the trials of a search together. The one that ended
-/// most comes first. `known` are our own timers ([`own_timers`]) and those of servers that we
-/// configured.
+/// Returns every timer that `loads` show: one load, or the trials of a search together. The timer that ended most
+/// operations comes first. `known` are our own timers ([`own_timers`]) and the timers of servers that we configured.
 pub fn find(loads: &[Load<'_>], known: &[KnownTimer]) -> Vec<Cliff> {
     let (mut connects, mut endings) = (Histogram::new(), Endings::default());
     for load in loads {
@@ -61,7 +60,7 @@ pub fn find(loads: &[Load<'_>], known: &[KnownTimer]) -> Vec<Cliff> {
     }
     let mut cliffs = answers::find(loads, &connects, known);
     cliffs.extend(retransmissions(&connects));
-    // A refusal takes a round trip, as connecting does, and nobody waited.
+    // A refusal takes a round trip, as connecting does, and has no wait.
     let floor = slow(&connects);
     for (key, series) in endings.iter() {
         if is_request_limit(key, series) {
@@ -112,7 +111,7 @@ fn retransmissions(connects: &Histogram) -> Vec<Cliff> {
     peaks::peaks(connects, FLOOR_MIN, peaks::COARSE).into_iter().filter_map(of_peak).collect()
 }
 
-/// A server that closes after so many requests does so at a fixed age when requests come evenly.
+/// A server that closes after a number of requests does so at a fixed age when requests come evenly.
 fn is_request_limit(key: SeriesKey, series: &Series) -> bool {
     key.stretch == Stretch::Lifetime && series.ops_min == series.ops_max && series.ops_min > 0
 }
@@ -212,8 +211,8 @@ fn patience_of(plan: &LoadPlan) -> Nanos {
     plan.timeouts.deadline.unwrap_or_default() + plan.timeouts.linger
 }
 
-/// The longest timers that a load over `window` could have seen; a load that was cut short waited
-/// no longer than it lasted. `probe` is how long the timeout probe waited, where it ran.
+/// Returns the longest timers that a load over `window` could have observed; a load that was cut short waited no longer
+/// than it lasted. `probe` is the time that the timeout probe waited, if it ran.
 pub fn horizon(plan: &LoadPlan, window: Nanos, cut_short: bool, probe: Option<Nanos>) -> Horizon {
     let longest = if cut_short { window } else { HORIZON_MAX };
     let ms = |span: Nanos| span.min(HORIZON_MAX).as_millis_f64();

@@ -6,10 +6,10 @@ use plimsoll_model::{Histogram, Nanos};
 use super::HORIZON_MAX;
 use super::constants::SAME;
 
-/// Values in a pile, at least: fewer happen by chance.
+/// Values in a pile, at least: fewer occur at random.
 const COUNT_MIN: f64 = 20.0;
-/// Share of the values from half of the pile's own on, at least: a smaller pile bothers nobody.
-/// What is faster than that says nothing: an overload's queue fills a tail with any number.
+/// Share of the values from half of the pile's own on, at least: a smaller pile is harmless. Faster values are left
+/// out: an overload's queue fills a tail with any number.
 const SHARE_MIN: f64 = 0.10;
 /// Density relative to the neighbourhood.
 const CONTRAST_MIN: f64 = 5.0;

@@ -83,8 +83,8 @@ fn reason(end: &ProbeEnd, all: &[&ProbeEnd]) -> Ascription {
     }
 }
 
-/// Reports whether the end of half a body was another program's than the end of half a head: a proxy passes
-/// a complete head on, so that whoever is behind it waits for the body as well.
+/// Reports whether half a body and half a head were ended by different programs: a proxy forwards a complete head, so
+/// that the server behind it waits for the body as well.
 fn came_from_behind(body: &ProbeEnd, all: &[&ProbeEnd]) -> bool {
     let of = |kind| all.iter().find(|end| end.kind == kind);
     let good = of(ProbeKind::Answered).and_then(|end| end.good_hand.as_ref());

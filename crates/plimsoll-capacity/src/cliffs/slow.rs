@@ -13,7 +13,7 @@ pub struct SlowAnswers {
     floors: Vec<Option<Nanos>>,
     /// All answers so far.
     all: Histogram,
-    /// Those that were slow in the second in which they were asked for.
+    /// Answers that were slow in the second in which they were requested.
     pub(super) slow: Histogram,
 }
 

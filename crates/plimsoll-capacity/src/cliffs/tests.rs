@@ -168,7 +168,7 @@ fn a_queue_moves_with_the_load_and_a_timer_does_not() {
     // The same answers at the lower load, too.
     let found = find_in_trials(&[trial(400, 9_000, &[(queue, 1_000)]), overloaded(9_000)], 0);
     assert_eq!((found.len(), found[0].confidence), (1, Confidence::Likely), "{found:?}");
-    // Nothing but the overload was seen.
+    // Only the overload was observed.
     let found = find_in_trials(&[overloaded(9_000), overloaded(9_000)], 0);
     assert_eq!((found.len(), found[0].confidence), (1, Confidence::Possible), "{found:?}");
 }

@@ -1,8 +1,8 @@
-//! Rounds as they would be if the host had been equally fast in both blocks.
+//! Rounds corrected to an equally fast host in both blocks.
 //!
-//! The dependence of a figure on the host's speed is the slope of the rounds' ratios over those of the speed: the median
-//! of the slopes between every two rounds, weighted by how far apart their speeds are (Theil and Sen). Noise of the
-//! yardstick makes the slope smaller, so that a yardstick that tells nothing corrects nothing.
+//! The dependence of a figure on the host's speed is the slope of the rounds' ratios over their ratios of speed: the
+//! median of the slopes between every two rounds, weighted by how far apart their speeds are (Theil and Sen). Noise of
+//! the yardstick makes the slope smaller, so that a yardstick without information corrects nothing.
 
 use super::{Pair, estimate};
 use crate::stats::{median_of, weighted_quantile};

@@ -1,5 +1,5 @@
-//! Comparing B with A over rounds that measured both in turn: how far apart they are, how sure that
-//! is, and the smallest difference that would have been seen.
+//! Comparison of B with A over rounds that measured both in turn: their difference, its certainty, and the smallest
+//! difference that would have been detected.
 //!
 //! A round is a block of A and a block of B, one right after the other; every two rounds are A B B A or
 //! B A A B, so that what changes evenly favours neither. The round is the unit of replication, never
@@ -30,9 +30,9 @@ const ERROR: f64 = 0.02;
 /// Fewest rounds that support a statement about two figures, which share the error: eight coins show
 /// the same side in 0.8 % of all cases, seven in 1.6 %.
 pub const ROUNDS_MIN: usize = 8;
-/// Rounds where nobody says how many.
+/// Rounds by default.
 pub const ROUNDS_DEFAULT: u32 = 24;
-/// The difference that is seen in 80 % of comparisons, in half widths of the interval. Simulated in
+/// The difference that is detected in 80 % of comparisons, in half widths of the interval. Simulated in
 /// `tests/sim_compare.rs`.
 const DETECTABLE: f64 = 1.4;
 
@@ -67,9 +67,9 @@ impl Pair {
     }
 }
 
-/// Compares several figures of the same rounds, each at its part of the error, and gives the one that
-/// decides with its place: the one that shows a difference most clearly, else the one that would have seen the
-/// smallest. `None` where no figure has [`ROUNDS_MIN`] usable rounds.
+/// Compares several figures of the same rounds, each at its part of the error. Returns the figure that decides, with
+/// its place: the one that shows a difference most clearly, or else the one that would have detected the smallest.
+/// `None` if no figure has [`ROUNDS_MIN`] usable rounds.
 pub fn compare_any(figures: &[Vec<Pair>], threshold: f64) -> Option<(usize, Difference)> {
     let error = ERROR / figures.len().max(1) as f64;
     let compared = figures.iter().map(|rounds| compare_within(rounds, threshold, error));
@@ -108,8 +108,8 @@ fn compare_within(rounds: &[Pair], threshold: f64, error: f64) -> Option<Differe
     difference(rounds, threshold, error).filter(|_| rounds.len() >= ROUNDS_MIN)
 }
 
-/// The difference over any pairs, with an interval that is wrong in at most `error` of all cases; `None` for too few pairs
-/// to have one.
+/// Returns the difference over any pairs, with an interval that is wrong with a probability of at most `error`; `None`
+/// for too few pairs.
 pub(crate) fn difference(rounds: &[Pair], threshold: f64, error: f64) -> Option<Difference> {
     let raw: Vec<f64> = rounds.iter().map(|pair| pair.log_ratio()).collect();
     let LikeSpeed { logs, floor, is_corrected } = LikeSpeed::of(rounds, error);

@@ -1,9 +1,9 @@
-//! In which order each round measures the servers.
+//! The order in which each round measures the servers.
 
 use fastrand::Rng;
 
-/// The places of several values, 0 to `values`, for each round: at random, and every second round the other way round, so
-/// that what changes slowly (heat, other tenants) favours none.
+/// Returns the places of several values, 0 to `values`, for each round. They are random, and reversed in every second
+/// round, so that slow changes (heat, other tenants) favour none.
 pub fn turns(values: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut rng = Rng::with_seed(seed);
     let mut turns = Vec::with_capacity(rounds + 1);

@@ -61,7 +61,7 @@ fn the_figure_that_shows_a_difference_decides() {
     );
     let (place, found) = compare_any(&[hidden.clone(), same], 0.0).unwrap();
     assert_eq!((place, found.finding), (1, Finding::NoDifference));
-    // A figure that was not seen decides nothing.
+    // A figure that was not read decides nothing.
     assert_eq!(compare_any(&[hidden, Vec::new()], 0.0).map(|(place, _)| place), Some(0));
     assert_eq!(compare_any(&[], 0.0), None);
 }

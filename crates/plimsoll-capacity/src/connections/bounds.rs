@@ -1,4 +1,4 @@
-//! The bounds of the tipping point that the levels show, and the next level between them.
+//! The bounds of the tipping point, and the next level between them.
 //!
 //! [`Bounds::of`] replays the judged levels in order, without INVALID ones; `good < bad` always holds. A level with
 //! one verdict of each kind is repeated, and so is a first miss of goals or opening times alone. A loss of half of
@@ -119,12 +119,12 @@ impl Bounds {
         self.votes.good + self.votes.bad > 0
     }
 
-    /// The highest level that was held.
+    /// Returns the highest level that was held.
     pub(super) fn good(&self) -> Option<u64> {
         self.good.last().copied()
     }
 
-    /// The level `target` was held; of its connections, so many answered.
+    /// Handles the level `target`, which was held; `answered` of its connections answered.
     pub(super) fn handle_good(&mut self, target: u64, answered: u64) {
         self.is_full = self.kept.take() == Some(target);
         let level = answered.min(target).max(1);

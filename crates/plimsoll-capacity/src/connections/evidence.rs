@@ -18,7 +18,7 @@ pub(super) struct Evidence {
     pub(super) plateaus: Vec<Plateau>,
     /// The gauges of each level, the empty one first.
     pub(super) gauges: Vec<(u64, Vec<Gauge>)>,
-    /// Connections were closed or failed, so that memory is no longer that of a first ramp.
+    /// Whether connections were closed or failed, so that memory is no longer that of a first ramp.
     pub(super) is_ramp_over: bool,
     /// The hold ended before the search did.
     pub(super) is_stopped: bool,
@@ -32,7 +32,7 @@ impl Evidence {
         self.gauges.push((0, gauges));
     }
 
-    /// Appends the readings at a level; those of a repeated level add no information on memory.
+    /// Appends the readings at a level; a repeated level adds no information on memory.
     pub(super) fn read(&mut self, level: &LevelTrial, memory: MemoryReading, gauges: Vec<Gauge>) {
         let is_new = self.gauges.last().is_none_or(|(held, _)| *held < level.held);
         if is_new && !self.is_ramp_over {

@@ -41,7 +41,7 @@ pub use settings::{ConnectionLimits, ConnectionSettings};
 
 /// Between two sweeps of a soak: a server may close what is idle for longer.
 const SOAK_SWEEP_EVERY: Nanos = Nanos::from_secs(15);
-/// A ramp with so many failures, or this share of its level, is ended.
+/// A ramp is ended after this number of failures, or this share of its level.
 const FAILURES_MIN: u64 = 100;
 const FAILURES_SHARE: f64 = 0.02;
 

@@ -23,7 +23,7 @@ const USABLE_MAX: f64 = 0.95;
 const LATE_FROM: f64 = 0.35;
 /// A resource that lasts longer than this share of the upper bound is excluded.
 const EXCLUDED_FROM: f64 = 1.25;
-/// At most so many are listed.
+/// Resources that are listed, at most.
 const EXCLUDED_MAX: usize = 4;
 /// Use of a limit that the load fills: just below the tipping point, and at the lowest load.
 const FILLED_BELOW_MIN: f64 = 0.5;
@@ -62,8 +62,9 @@ impl Candidate {
         self.above.as_ref().or(self.below.as_ref()).is_some_and(|usage| usage.is_full)
     }
 
-    /// Reports whether the load itself filled it: it was not nearly full at low loads, and not nearly empty just below the
-    /// tipping point. What is full only above was filled by what waits there for something else.
+    /// Reports whether the load itself filled it: it was not nearly full at low loads, and not nearly empty just below
+    /// the tipping point. A resource that is full only above was filled by operations that wait there for another
+    /// resource.
     pub(super) fn is_filled_by_load(&self) -> bool {
         let below = self.below.as_ref().map(|usage| usage.used / usage.capacity);
         below.is_none_or(|share| share >= FILLED_BELOW_MIN)
@@ -169,14 +170,15 @@ fn project(points: &[(f64, Point)], usage: &Usage, record: &Record<'_>) -> Optio
     line.projected(usage.capacity, usable).filter(is_narrow)
 }
 
-/// Returns the share of a CPU that is usable before a p99 goal is missed: that of one server with random arrivals,
-/// whose service time is the demand.
+/// Returns the share of a CPU that is usable before a p99 goal is missed, for one server with random arrivals whose
+/// service time is the demand.
 fn usable(line: &Line, record: &Record<'_>) -> f64 {
     let deadline = record.deadline.map_or(f64::INFINITY, |span| span.as_secs_f64());
     (1.0 - 4.6 * line.demand / deadline).clamp(USABLE_MIN, USABLE_MAX)
 }
 
-/// Returns the resources that last clearly longer than `upper` and were not full, the next one first, without `suspect`.
+/// Returns the resources that last clearly longer than `upper` and were not full, the next one first, without
+/// `suspect`.
 pub(super) fn excluded(all: &[Candidate], upper: f64, suspect: Option<&Resource>) -> Vec<Limited> {
     let lasts = |candidate: &&Candidate| {
         !candidate.is_full()

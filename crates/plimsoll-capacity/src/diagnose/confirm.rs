@@ -13,12 +13,12 @@ use crate::stats::median_of;
 /// Pairs that count, fixed before the first: six coins show the same side in 3.1 % of all cases, five in
 /// 6.3 %.
 pub const PAIRS: u32 = 6;
-/// Pairs that count at most where the first [`PAIRS`] are undecided. The interval of six reaches from the least to the greatest;
-/// that of twelve stands where one of them is off.
+/// Pairs that count at most if the first [`PAIRS`] are undecided. The interval of six reaches from the least to the
+/// greatest; the interval of twelve tolerates one outlier.
 pub const PAIRS_MAX: u32 = 12;
 /// Invalid pairs that are repeated.
 pub const INVALID_PAIRS_MAX: u32 = 2;
-/// By how much a limit is lowered: a small change, which little headroom already hides.
+/// Share by which a limit is lowered: a small change, which little headroom already hides.
 pub const DOSE: f64 = 0.2;
 /// Use of a resource from which on it is its capacity.
 const FULL: f64 = 0.85;
@@ -34,11 +34,11 @@ const SHAM_MAX: f64 = 0.25;
 /// The result of the pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JudgedPairs {
-    /// Their result.
+    /// The result of the pairs.
     pub result: ConfirmationResult,
     /// Shift of the capacity; `None` with too few pairs.
     pub shift: Option<Difference>,
-    /// Capacity of the shams over that of the loads without any step.
+    /// Capacity of the shams over the capacity of the loads without any step.
     pub sham_ratio: Option<f64>,
 }
 
@@ -86,8 +86,8 @@ fn judge_pairs(predicted: f64, pairs: &[Pair]) -> (ConfirmationResult, Option<Di
     (result, Some(found))
 }
 
-/// Reports whether a load without any step carried as much as some of the shams: then a difference of their medians is that of
-/// loads alike.
+/// Reports whether a load without any step carried as much as some of the shams: then the difference of their medians
+/// is no larger than between equal loads.
 fn is_among_shams(pairs: &[Pair], untouched: &[f64]) -> bool {
     let shams = || pairs.iter().map(|pair| pair.a);
     let (least, most) = (shams().fold(f64::INFINITY, f64::min), shams().fold(0.0, f64::max));
@@ -122,9 +122,9 @@ const QUOTA_MAX: f64 = 0.95;
 /// The effect of a quota on the work, from a load with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Strength {
-    /// It leaves what it is to leave: this part of the CPU time.
+    /// The quota leaves the intended part of the CPU time; the value is that part.
     Right(f64),
-    /// It takes too much or too little: the quota to try next, in CPUs.
+    /// The quota leaves too much or too little: the quota to try next, in CPUs.
     Correct(f64),
 }
 
@@ -181,7 +181,7 @@ mod tests {
                 assert!(confirmed <= 0.05, "{noise} {drift}: {confirmed}");
             }
         }
-        // Another resource is the limit, and the noise is that of a quiet machine.
+        // Another resource is the limit, and the noise is a quiet machine's.
         assert!(share(1.0, 0.02, 0.0, ConfirmationResult::Refuted) > 0.98);
     }
 

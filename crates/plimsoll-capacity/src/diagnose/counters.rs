@@ -75,8 +75,8 @@ fn moved(scene: &Scene<'_>, metric: Metric, labels: &[(Label, &str)], least: f64
     is_moved.then(|| Moved::of(metric.name(), unit, below, above))
 }
 
-/// Returns the drops at the listeners of watched processes, per second; `None` if it is not known which are theirs. The kernel's
-/// sums are of every listener on the host.
+/// Returns the drops at the listeners of watched processes, per second; `None` if it is not known which are theirs. The
+/// kernel's sums cover every listener on the host.
 fn own_drops(scene: &Scene<'_>) -> Option<f64> {
     let change = scene.after.change();
     let all = change.rates(Metric::TcpListenerDrops, &[]);
@@ -96,7 +96,7 @@ pub(super) fn exhausted(scene: &Scene<'_>) -> Option<Suspect> {
     first_of(EXHAUSTED, scene)
 }
 
-/// Whoever is to drain a queue and has no CPU is the cause, not the queue.
+/// Finds a queue that dropped connections. If the process that drains the queue has no CPU, the CPU is the cause.
 pub(super) fn dropped(scene: &Scene<'_>) -> Option<Suspect> {
     if scene.is_free() { first_of(DROPPED, scene) } else { None }
 }
@@ -131,7 +131,8 @@ fn grown(scene: &Scene<'_>, name: &str, of: fn(&Clients) -> f64) -> Option<Moved
     is_new.then(|| Moved::of(name, EvidenceUnit::Ratio, below, above))
 }
 
-/// Reports whether HAProxy's servers have no limit, or one that the load fills: else its queue is that of a slow backend.
+/// Reports whether HAProxy's servers have no limit, or one that the load fills: otherwise its queue comes from a slow
+/// backend.
 fn is_queue_of_maxconn(scene: &Scene<'_>) -> bool {
     let is_limit = |candidate: &&Candidate| {
         candidate.usage.cause == Cause::ServerMaxconn && candidate.host == scene.after.host
@@ -154,8 +155,8 @@ pub(super) fn queued(scene: &Scene<'_>) -> Option<Suspect> {
     Some(scene.suspect(Cause::ServerMaxconn, resource, moved))
 }
 
-/// HAProxy holds more and more requests, none of them in a queue for want of maxconn, while it is idle: it waits
-/// for its backends. Where no load was met, they may always have been so many.
+/// Finds an HAProxy that waits for its backends: it holds more and more requests, none of them in a queue for want of
+/// maxconn, while it is idle. If no load met the goals, it may always have held that many.
 pub(super) fn backends(scene: &Scene<'_>) -> Option<Suspect> {
     let metric = Metric::HaproxyRequestsInService;
     let queued = scene.after.mean(Metric::HaproxyQueued, &[])?;

@@ -183,7 +183,7 @@ fn filled(all: &[Candidate], around: &Around<'_>) -> Option<Suspect> {
     Some(candidate.suspect(named(candidate, around), Grade::Correlated, Missing::Line))
 }
 
-/// The first CPU of which that holds: a thread's before that of a process, and that before one of the host.
+/// Returns the first CPU that `holds` accepts: a thread's before a process's, and a process's before the host's.
 fn first_cpu(all: &[Candidate], holds: impl Fn(&Candidate) -> bool) -> Option<&Candidate> {
     let kinds = [ResourceKind::ThreadCpu, ResourceKind::ProcessCpu, ResourceKind::Cpu];
     kinds.into_iter().find_map(|kind| all.iter().find(|one| one.kind() == kind && holds(one)))

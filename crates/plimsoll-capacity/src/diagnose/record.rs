@@ -52,7 +52,7 @@ pub struct Record<'a> {
     pub deadline: Option<Nanos>,
     /// A round trip to the server, where it was measured.
     pub round_trip: Option<Nanos>,
-    /// Those during which a host was read.
+    /// Trials during which a host was read.
     pub trials: Vec<Trial<'a>>,
 }
 
@@ -65,7 +65,7 @@ pub struct Trial<'a> {
     pub goodput: f64,
     /// The verdict.
     pub verdict: Verdict,
-    /// It was ended early.
+    /// Whether the trial was ended early.
     pub aborted: bool,
     /// Full TLS handshakes per operation.
     pub handshakes: f64,
@@ -137,8 +137,8 @@ fn is_refused_only(tally: &Tally) -> bool {
 }
 
 impl<'a> Trial<'a> {
-    /// The trials of a search along `axis` with the readings of its whole run. Those of archives that do not say when
-    /// they began are left out.
+    /// Returns the trials of a search along `axis` with the readings of its whole run. Trials of archives without their
+    /// starting times are left out.
     pub fn all(
         axis: Axis,
         trials: &[TrialRecord],
@@ -182,7 +182,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Returns the hosts before a storm, and from the cut until the last client was back. `None` where one of the two was
+    /// Returns the hosts before a storm, and from the cut until the last client was back. `None` if one of the two was
     /// not read.
     pub(super) fn of_storm(
         record: &TrialRecord,

@@ -23,15 +23,15 @@ pub(super) struct Suspect {
     pub(super) missing: Missing,
 }
 
-/// The trials that the tipping point lies between; at least one of them is there.
+/// The trials on both sides of the tipping point; there is at least one of the two.
 pub(super) struct Around<'a> {
-    /// `None` where no load met the goals.
+    /// `None` if no load met the goals.
     pub(super) below: Option<&'a Trial<'a>>,
-    /// `None` where none above went on long enough to be read.
+    /// `None` if none above lasted long enough to be read.
     pub(super) above: Option<&'a Trial<'a>>,
 }
 
-/// One host above the tipping point, and below it where it was read there.
+/// One host above the tipping point, and below it if it was read there.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub(super) record: &'a Record<'a>,
@@ -43,12 +43,12 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Nobody's threads are so busy that they could not do more.
+    /// Reports whether no thread on the host is so busy that it could not do more.
     pub(super) fn is_free(&self) -> bool {
         usage::threads(&self.after).iter().all(|thread| thread.used < FREE)
     }
 
-    /// It has a process of a server, or of one behind it.
+    /// Reports whether the host has a process of the server, or of a server behind it.
     pub(super) fn serves(&self) -> bool {
         self.after.has(Role::Server) || self.after.has(Role::Backend)
     }
@@ -58,7 +58,7 @@ impl Scene<'_> {
         self.before?.mean(metric, labels)
     }
 
-    /// A cause that is seen by a value that moved.
+    /// Creates a suspect whose evidence is a value that moved.
     pub(super) fn suspect(&self, cause: Cause, resource: Resource, moved: Moved) -> Suspect {
         Suspect {
             cause,
@@ -82,7 +82,7 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// As a finding shows it.
+    /// Returns the value as a finding shows it.
     pub(super) fn evidence(self) -> Evidence {
         Evidence {
             counter: self.counter,

@@ -1,5 +1,6 @@
-//! Signs of causes that no line predicts, in the order in which they are looked for: a limit that was reached, what
-//! stops a server from outside, then its queues. Whoever is to drain a queue and cannot is the cause, not the queue.
+//! Signs of causes that no line predicts, in the order in which they are searched: a limit that was reached, then
+//! interruptions of the server from outside, then its queues. If the process that drains a queue cannot, that process
+//! is the cause, not the queue.
 
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Missing, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric, Role, Sample};
@@ -16,9 +17,10 @@ const COOL: f64 = 0.6;
 /// The share of the full CPUs' time from which the server alone fills them, with several threads for each. Beside
 /// clients that need a third of one of two CPUs it uses less.
 const FILLED_BY_SERVER_MIN: f64 = 0.8;
-/// CPUs that nobody of the run accounts for.
+/// CPUs in use that no process of the run accounts for.
 const OTHERS_MIN: f64 = 0.3;
-/// A server's thread waits for so much of a CPU, and others have as much of each full one: more than what interrupts take.
+/// A server's thread waits for this share of a CPU, and others have as much of each full one: more than interrupts
+/// take.
 const CROWDED_MIN: f64 = 0.2;
 /// Readings of one CPU by two hosts are less than a second apart.
 const IDLE_APART_S: f64 = 1.0;
@@ -72,8 +74,8 @@ pub(super) fn has_neighbour(during: &During<'_>, trial: &Trial<'_>) -> bool {
     during.has(Role::Client) && of_others(during, trial) > OTHERS_MIN
 }
 
-/// Returns the CPUs that no process of the run accounts for. The hosts of a laboratory share CPUs, and each lists its own
-/// processes.
+/// Returns the CPUs that no process of the run accounts for. The hosts of a laboratory share CPUs, and each lists its
+/// own processes.
 fn of_others(during: &During<'_>, trial: &Trial<'_>) -> f64 {
     let sharing = trial.hosts.iter().filter(|other| are_same_cpus(during, other));
     let known: f64 = sharing.filter_map(|other| other.rate(Metric::ProcessCpuSeconds, &[])).sum();

@@ -122,8 +122,8 @@ fn grown(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(
     rates.filter_map(|(of, rate)| Some((of.label(Label::Thread)?.to_owned(), rate))).collect()
 }
 
-/// Busy time of each CPU, per second. Time that the hypervisor took is busy, that of programs at a lower priority is not:
-/// the scheduler prefers the server.
+/// Returns the busy time of each CPU, per second. Time that the hypervisor took is busy; time of programs at a lower
+/// priority is not, because the scheduler prefers the server.
 pub(super) fn cpus(during: &During<'_>) -> Vec<(String, f64)> {
     let niced = |cpu: &str| {
         during.rate(Metric::CpuSeconds, &[(Label::Cpu, cpu), (Label::Mode, "nice")]).unwrap_or(0.0)

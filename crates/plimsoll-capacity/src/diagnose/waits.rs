@@ -23,19 +23,19 @@ const SPACINGS_MIN: usize = 5;
 const OFF_PERIOD: f64 = 0.12;
 /// Samples in a row that make one period.
 const ONCE_MIN: usize = 2;
-/// The most periods that a time between two pauses tells of: pauses may fall between two samples, for a while where their
-/// period is nearly a multiple of the samples'. The share of times that may be longer.
+/// The most periods for which a time between two pauses is evidence: pauses may fall between two samples, for a while
+/// if their period is nearly a multiple of the samples'. Then the share of times that may be longer.
 const PERIODS_MAX: f64 = 5.0;
 const LONG_MAX: f64 = 0.25;
 /// The shortest time in service from which a server is taken to wait rather than to compute.
 const SERVICE_MIN_S: f64 = 0.001;
 /// Operations in service over workers, less 1.
 const POOL_OFF: f64 = 0.06;
-/// Fewer workers than this are no pool that a number could tell from others.
+/// Fewer workers than this are no pool that a number could identify.
 const WORKERS_MIN: usize = 4;
 /// Operations in service that are one at a time.
 const ONE_AT_ONCE: (f64, f64) = (0.75, 1.3);
-/// Threads that wait for each other: so many, and for each operation they go to sleep so often.
+/// Threads that wait for each other: their number, and how often they go to sleep for each operation.
 const WAITERS_MIN: usize = 3;
 const SLEEPS_MIN: f64 = 2.0;
 /// The fewest operations at once that are a limit of their number.
@@ -59,7 +59,7 @@ const PATH_MIN: f64 = 0.5;
 const SERVICE_GROWN: f64 = 1.3;
 const BUSY_OFF: f64 = 0.2;
 
-/// Threads of the server or of those behind it that wait for a disk, or for whoever is to read their logs.
+/// Finds threads of the server, or of servers behind it, that wait for a disk or for the reader of their logs.
 pub(super) fn blocked(scene: &Scene<'_>) -> Option<Suspect> {
     let states = [("pipe", Cause::LogWrites), ("socket", Cause::LogWrites), ("disk", Cause::Disk)];
     let metric = Metric::ProcessWaiting;
@@ -90,7 +90,7 @@ fn served_by(scene: &Scene<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Nothing is answered for a while, again and again after the same time, whatever the load.
+/// Finds pauses without answers that recur with a fixed period, whatever the load.
 pub(super) fn pauses(scene: &Scene<'_>) -> Option<Suspect> {
     let spacings: Vec<f64> = scene.record.trials.iter().flat_map(spacings).collect();
     let period = period(&spacings).filter(|_| scene.serves() && scene.is_free())?;
@@ -106,7 +106,7 @@ fn spacings(trial: &Trial<'_>) -> Vec<f64> {
     begins.windows(2).map(|pair| (pair[1] - pair[0]) as f64 * step).collect()
 }
 
-/// The time that all of them are, but for pauses that were not seen.
+/// Returns the common period of all spacings, of which some may span pauses that were not observed.
 fn period(spacings: &[f64]) -> Option<f64> {
     let shortest = spacings.iter().copied().reduce(f64::min)?;
     let once: Vec<f64> = spacings.iter().copied().filter(|one| *one < 1.5 * shortest).collect();
@@ -133,14 +133,15 @@ fn unloaded_service(scene: &Scene<'_>) -> Option<f64> {
     unloaded(scene)?.clients.service
 }
 
-/// Returns the loads at which `limit` operations are in service at once, of which each takes `service` seconds; `off` is
-/// the relative error.
+/// Returns the loads at which `limit` operations are in service at once if each takes `service` seconds; `off` is the
+/// relative error.
 fn projected(limit: f64, service: f64, off: f64) -> Projected {
     let at = limit / service;
     Projected { lower: at * (1.0 - off), at, upper: Some(at * (1.0 + off)) }
 }
 
-/// As many operations are in service at once as a process has workers, or only one while several wait for it.
+/// Finds a limit on operations in service at once: the number of a process's workers, or one while several threads wait
+/// for it.
 pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
     let (lower, upper) = scene.record.tip?;
     let service = unloaded_service(scene).filter(|service| *service >= SERVICE_MIN_S)?;
@@ -162,7 +163,7 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
         if (at_once / limit - 1.0).abs() > off {
             return correlated;
         }
-        // So many at once, each for so long at a load that the server does not feel.
+        // This number at once, each with its service time at a load that the server does not feel.
         let predicted_at = Some(projected(limit, service, off));
         Suspect { grade: Grade::Predicted, predicted_at, ..correlated }
     };
@@ -189,8 +190,8 @@ pub(super) struct AtOnce {
     pub(super) projected: Projected,
 }
 
-/// Finds a limit on operations at once: below the tipping point each operation takes as long as at any lower load, while
-/// nobody is busy. Their number is the throughput times that time.
+/// Finds a limit on operations at once: below the tipping point each operation takes as long as at any lower load,
+/// while no thread is busy. Their number is the throughput times that time.
 pub(super) fn at_once(scene: &Scene<'_>) -> Option<AtOnce> {
     let (lower, upper) = scene.record.tip.filter(|(lower, upper)| *upper <= WIDE * lower)?;
     if scene.record.axis == Axis::Connections {
@@ -201,7 +202,7 @@ pub(super) fn at_once(scene: &Scene<'_>) -> Option<AtOnce> {
     let path = scene.record.round_trip.map_or(0.0, Nanos::as_secs_f64);
     let in_server = Some(service - path).filter(|seconds| *seconds >= SERVICE_MIN_S)?;
     let number = whole_number((lower * in_server, upper * in_server))?;
-    // As many as the clients have connections: those are the limit.
+    // The number of the clients' connections: then those are the limit.
     let all_busy = scene.above.clients.all_busy;
     let is_clients = all_busy.is_some_and(|busy| (rate * service / busy - 1.0).abs() <= BUSY_OFF);
     let is_idle = scene.serves() && scene.is_free() && !fills_cpu(scene);
@@ -210,8 +211,8 @@ pub(super) fn at_once(scene: &Scene<'_>) -> Option<AtOnce> {
     (number >= AT_ONCE_MIN && !is_clients && is_idle).then_some(found)
 }
 
-/// Reports whether the load fills a CPU. One that is busy at the lowest load is filled by others, which make no operation
-/// longer.
+/// Reports whether the load fills a CPU. A CPU that is busy at the lowest load is filled by others, which make no
+/// operation longer.
 fn fills_cpu(scene: &Scene<'_>) -> bool {
     let unloaded = unloaded(scene).and_then(|trial| trial.on(scene.after.host));
     let unloaded = unloaded.map(|during| usage::cpus(&during)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Whether two runs can be compared by a figure, and what stands in the way first.
+//! Whether two runs can be compared by a figure, and the first reason if not.
 
 use plimsoll_model::gate::{GateMetric, Incomparable, Side};
 use plimsoll_model::plan::TlsState;
@@ -8,8 +8,8 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::trial::{Outcome, Verdict};
 
-/// Returns the settings that make a figure one of another thing. What the server is made of is what a gate is about, and
-/// is not among them; nor is the seed.
+/// Returns the settings that must agree for a figure to mean the same. The composition of the server is not among them,
+/// since a gate is about its change; nor is the seed.
 fn compared(summary: &Summary) -> Settings {
     let Settings { load, rate, isolate, .. } = summary.settings.clone();
     let is_load = summary.result.kind() == RunKind::Load;

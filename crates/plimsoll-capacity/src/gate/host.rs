@@ -11,17 +11,17 @@ use plimsoll_model::summary::Summary;
 
 use crate::stats::{mean, variance};
 
-/// Fewest seconds of the yardstick that stand for a run.
+/// Fewest seconds of the yardstick that represent a run.
 const SECONDS_MIN: usize = 10;
 /// Neighbours slow a host for 2 to 8 s at a time, so that seconds are not independent.
 const STRETCH_S: f64 = 5.0;
 /// Speeds that differ by less are called the same.
 const DIFFERENCE_MIN: f64 = 0.01;
-/// Part of a change of the host's speed that a server usually feels, as an exponent. HAProxy's CPU time per answer rose by
-/// 20 % while pointer chasing and socket calls took 48 % longer.
+/// Part of a change of the host's speed that a server usually feels, as an exponent. HAProxy's CPU time per answer rose
+/// by 20 % while pointer chasing and socket calls took 48 % longer.
 const USUALLY_FELT: f64 = 0.5;
-/// Standard deviation of the difference of two runs of one server, relative, when nobody measured the host's speed. Three
-/// quick searches in a row on one host that was left alone had middles of 36,655, 38,754 and 40,470/s: 5 % each.
+/// Standard deviation of the difference of two runs of one server, relative, if the host's speed was not measured.
+/// Three quick searches in a row on one otherwise idle host had middles of 36,655, 38,754 and 40,470/s: 5 % each.
 const UNMEASURED: f64 = 0.07;
 /// Answers in time over operations that were scheduled, from which a load with a rate was below the server's capacity.
 const UNSATURATED: f64 = 0.99;
@@ -36,9 +36,10 @@ pub struct RunSpeed {
 }
 
 impl RunSpeed {
-    /// From the CPU time of the yardstick's piece of work, second by second; `None` for fewer than ten seconds.
+    /// Creates the speed from the CPU time of the yardstick's piece of work, second by second; `None` for fewer than
+    /// ten seconds.
     ///
-    /// The mean stands for the run, not the median: in a run that was slow for about half of its time, the median is
+    /// The mean represents the run, not the median: in a run that was slow for about half of its time, the median is
     /// one of the two speeds at random.
     pub fn of(pieces: &[Nanos]) -> Option<Self> {
         let logs: Vec<f64> = pieces

@@ -1,8 +1,8 @@
 //! Whether a run is worse than a baseline by more than is allowed, of two runs that were not interleaved.
 //!
-//! A change is a finding only where the whole interval of the difference is beyond the limit. The interval
-//! covers what varied within each run, and the speed of the server's host in both (`host.rs`). What else differs between
-//! two runs an hour apart is in none of them, and a comparison by rounds is the better test where there can be one.
+//! A change is a finding only if the whole interval of the difference is beyond the limit. The interval covers the
+//! variation within each run, and the speed of the server's host in both (`host.rs`). Other differences between two
+//! runs an hour apart are not covered, and a comparison by rounds is the better test if one is possible.
 
 use plimsoll_model::Rate;
 use plimsoll_model::gate::{

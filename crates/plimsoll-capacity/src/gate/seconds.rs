@@ -1,9 +1,10 @@
-//! Figures of loads, compared by stretches of them.
+//! Figures of loads, compared by stretches.
 //!
 //! Requests of one load depend on each other: a stall makes thousands of them slow. The order statistics of all
-//! of them give an interval that is far too narrow. So each load is cut into six stretches, and the interval of the change is
-//! that of Mann and Whitney's test over the 36 changes from a stretch of the baseline to one of the run, whatever their distribution is. It is
-//! wider than 95 %, because neighbouring stretches are not quite independent (tests.rs measures how often alike loads fail), and never narrower than chance within independent requests.
+//! requests give an interval that is far too narrow. So each load is cut into six stretches, and the interval of the
+//! change is the one of Mann and Whitney's test over the 36 changes from a stretch of the baseline to a stretch of the
+//! run, whatever their distribution is. It is wider than 95 %, because neighbouring stretches are not quite independent
+//! (tests.rs measures how often equal loads fail), and never narrower than chance within independent requests.
 
 use plimsoll_model::Histogram;
 use plimsoll_model::gate::{

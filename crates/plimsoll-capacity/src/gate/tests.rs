@@ -37,7 +37,7 @@ struct Load {
 
 const USUAL: Load = Load { seconds: 120, factor: 1.0, failing: 0.0, seed: 1 };
 
-/// Each second has a level of its own that the next ones remember: what stalls does so for some seconds.
+/// Each second has its own level, which the next ones remember: a stall lasts for some seconds.
 fn load(of: Load) -> Stretches {
     let mut rng = Rng::with_seed(of.seed);
     let mut level = normal(&mut rng) * 0.2;
@@ -330,12 +330,12 @@ fn the_first_difference_is_named() {
     assert_eq!(settings(|load| (load.connections, load.seed, load.sources) = (7, 7, 7)), None);
     let run = Summary { command: "lab".to_owned(), ..before.clone() };
     assert_eq!(differs("safe<-5%", &run), "server");
-    // Two searches, each at loads of its own.
+    // Two searches with different loads.
     let refused = of_runs("p99>10%", &before, &before);
     assert!(matches!(refused, Err(Incomparable::NoInterval { .. })), "{refused:?}");
 }
 
-/// A hold whose levels, 10,000 connections apart, cost the machine so many bytes for a connection.
+/// A hold whose levels, 10,000 connections apart, cost the machine `costs` bytes per connection.
 fn hold(costs: &[f64]) -> Summary {
     let reading = |used: f64| MemoryReading {
         total_bytes: Some(16_000_000_000),

@@ -31,8 +31,8 @@ const EDGE_CONNECTIONS: f64 = 0.01;
 /// Another KPI above this share of its maximum may be the bottleneck.
 const ISOLATION_SHARE_MAX: f64 = 0.95;
 
-/// Every criterion of `case` in `step`; step 1 of some asks for less. The RFC lists the target among those of the
-/// latency cases alone. A server that answers half of another rate would meet it: late transactions are no failed
+/// Returns every criterion of `case` in `step`; step 1 of some cases needs fewer. The RFC lists the target only for the
+/// latency cases. Without it, a server that answers half of another rate would pass: late transactions are not failed
 /// ones, and half of a rate may be constant.
 fn criteria_of(case: Case, step: Step) -> &'static [Criterion] {
     match (case.kind(), step) {
@@ -158,7 +158,7 @@ fn check(criterion: Criterion, measures: Vec<Measure>, pass: bool) -> Check {
     Check::new(CheckId::Criterion(criterion), Level::of(!pass, false), measures)
 }
 
-/// A share below 0.001 %. Where none was seen, the rule of three gives its upper bound.
+/// Checks a share below 0.001 %. If no failure occurred, the rule of three gives its upper bound.
 fn rare(criterion: Criterion, part: u64, all: u64, pass: bool) -> Check {
     let mut measures = vec![
         Measure::ratio("", share(part, all)).at_most(FAILED_MAX),

@@ -20,8 +20,8 @@ pub struct SustainFigures {
 }
 
 impl SustainFigures {
-    /// Reads the seconds `from..from + seconds` of a load. Connections are the held ones if `held`, and else those of
-    /// sessions under way.
+    /// Reads the seconds `from..from + seconds` of a load. Connections are the held ones if `held`, or else the ones of
+    /// sessions in progress.
     pub fn of(intervals: &[Interval], from: u32, seconds: u32, held: bool) -> Self {
         let mut sustain = Tally::default();
         let mut series = Vec::new();

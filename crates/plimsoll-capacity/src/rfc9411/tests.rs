@@ -259,7 +259,7 @@ fn connections_that_are_not_held_have_failed() {
     let mut seconds = steady();
     let good = judged(Case::HttpConcurrency, Step::Target, &seconds, false);
     assert_eq!(find(&good, "F ").level, Level::Pass);
-    // Nobody attempted this one.
+    // This operation was never attempted.
     seconds[2].tally.scheduled += 1;
     seconds[2].tally.unsent += 1;
     seconds[0].tally.connections.failed = 2;
@@ -290,7 +290,7 @@ fn judgement(verdict: Verdict) -> Judgement {
     Judgement::of(vec![Check::new(id, Level::of(verdict != Verdict::Good, false), [])], 0.0)
 }
 
-/// Runs a procedure to its end; the verdict on each iteration is that of `server` on its load.
+/// Runs a procedure to its end; `server` gives the verdict on each iteration's load.
 fn run(
     settings: Settings,
     mut server: impl FnMut(&Iterate) -> Verdict,

@@ -27,8 +27,8 @@ use super::trials::{MissedBelow, Role, Trial, rose};
 
 /// A capacity that differs more than this from trial to trial (a standard deviation) is no number.
 const SPREAD_MAX: f64 = 0.15;
-/// Goodput of two like overloads that differs by more is that of two servers, logarithmic; and if the
-/// capacity is noisy, by so many of its standard deviations.
+/// Two equal overloads whose goodput differs by more than this, logarithmic, met two different speeds of the server. If
+/// the capacity is noisy, the limit is this number of its standard deviations.
 const LEVELS_APART: f64 = 0.1;
 const SPREADS_APART: f64 = 4.0;
 /// A wider interval says nothing.
@@ -39,7 +39,7 @@ const RANGE_MAX: f64 = 3.0;
 const OF_SPEEDS: f64 = 0.2;
 /// Share of the seconds of overloads that were slower than the slowest speed, and faster than the fastest.
 const BEYOND: f64 = 0.1;
-/// Goodput under overload and the capacity under the objective differ by so much.
+/// Goodput under overload and the capacity under the objective differ if they are this far apart, relative.
 const OVERLOAD_OFF: f64 = 0.02;
 /// A server that carries the interval's loads in overloads, and less than this share of them in every second of a trial
 /// near it, was slow; one that was so this often has a slower speed.
@@ -65,13 +65,13 @@ pub(super) struct Known<'a> {
 pub(super) struct Landmarks {
     /// The lowest load that may be offered, operations per second.
     pub(super) lowest: f64,
-    /// When expansion ended, on the clock of [`Trial::at_s`].
+    /// End of expansion, on the clock of [`Trial::at_s`].
     pub(super) expanded_s: f64,
-    /// Bounds that stand, once they are only described.
+    /// Final bounds, once the search only describes them.
     pub(super) stated: Option<Stated>,
 }
 
-/// Bounds that stand.
+/// Final bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stated {
     pub(super) low: f64,

@@ -51,7 +51,7 @@ pub(crate) fn reading_sd(readings: &[Reading]) -> f64 {
 pub(crate) enum Change {
     /// One level explains all.
     None,
-    /// The last reading is unlike the others: one more has to tell whether that stays so.
+    /// The last reading is unlike the others: one more has to show whether that stays so.
     Suspected,
     /// From the reading with this index on the level is another one.
     At(usize),
@@ -106,7 +106,7 @@ fn drifting(readings: &[Reading], spreads: &[(f64, f64)]) -> (f64, f64, f64) {
     let own_sds = reading_sds(readings);
     let steps = |count: i32| (-count..=count).map(f64::from);
     let all: f64 = steps(DRIFTS).map(|step| prior_of_drift(step * DRIFT_STEP)).sum();
-    // The drift, and the logarithm of its weight, where it stands for `share` of a step.
+    // The drift, and the logarithm of its weight; `share` is the part of a step that it represents.
     let weighed = |per_min: f64, share: f64| {
         let level: Vec<f64> = readings.iter().map(|r| r.y - per_min * r.at_s / 60.0).collect();
         let prior = prior_of_drift(per_min) / all * share;

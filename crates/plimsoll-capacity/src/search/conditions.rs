@@ -58,7 +58,7 @@ fn waited_share(cpu: SutCpu, least: Nanos) -> Option<f64> {
 
 #[cfg(test)]
 impl Conditions {
-    /// Nothing but how much of the time the server waited for a CPU.
+    /// Conditions of which only the server's waits for a CPU are known.
     pub(super) fn starved(share: f64) -> Self {
         Self { starved: Some(share), ..Self::default() }
     }

@@ -23,8 +23,8 @@ fn typical(trials: &[&Trial], figure: fn(&Conditions) -> Option<f64>) -> Option<
     median_of(trials.iter().filter_map(|trial| figure(&trial.conditions)))
 }
 
-/// Returns the differences between the overloads in which the server carried most and those in which it
-/// carried less; empty if nothing did, or nobody looked.
+/// Returns the differences between the overloads in which the server carried most and those in which it carried less;
+/// empty if it never carried less, or if the conditions were not read.
 pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Contrast> {
     let saturated: Vec<&Trial> = trials.filter(|trial| trial.saturated().is_some()).collect();
     let most = saturated.iter().filter_map(|trial| trial.saturated()).fold(0.0, f64::max);
@@ -51,8 +51,8 @@ pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Contr
     .collect()
 }
 
-/// That this host's CPUs were full while `trials` missed the objective, in words; `None` where they were
-/// not, or where nobody looked. A server on the same host waits for them, too.
+/// Describes how full this host's CPUs were while `trials` missed the objective; `None` if they were not full, or not
+/// read. A server on the same host waits for them, too.
 pub(crate) fn full_host<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<String> {
     let missed: Vec<&Trial> = trials.filter(|trial| !trial.good).collect();
     let cpu = typical(&missed, |seen| seen.host_cpu).filter(|share| *share >= FULL)?;

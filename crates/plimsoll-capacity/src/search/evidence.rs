@@ -36,8 +36,8 @@ pub(crate) struct Evidence {
     pub(crate) seconds: Vec<Second>,
     /// Pauses of the server.
     periodic: Periodic,
-    /// Period of the server's pauses; `None` until it is known. From then on, only trials whose length is a multiple of it
-    /// count.
+    /// Period of the server's pauses; `None` until it is known. From then on, only trials whose length is a multiple of
+    /// it count.
     pub(crate) period: Option<Nanos>,
     /// Trial and rest time so far.
     pub(crate) spent: Nanos,
@@ -108,7 +108,7 @@ impl Evidence {
             let at_s = index as f64;
             Second::of(request, from_s + at_s, window_s - at_s, seen)
         }));
-        // Where the server's waits for a CPU are known, they tell more.
+        // The server's waits for a CPU are better evidence, if they are known.
         if request.phase.moves_bounds() && starved(measurement).is_none() {
             self.seconds.extend(Second::of_fall(measurement, to_s));
         }
@@ -146,8 +146,8 @@ impl Evidence {
             .is_none_or(|period| trial.is_overload() || trial.planned.0.is_multiple_of(period.0))
     }
 
-    /// The server's own time is the shortest that was seen: the first trials may have met a server
-    /// that was warming up.
+    /// Learns the server's own time, the shortest that was observed: the first trials may have met a server that was
+    /// warming up.
     pub(crate) fn learn_unloaded(&mut self, tally: &Tally) {
         let known = self.context.unloaded;
         let seen = Unloaded::of(tally);
@@ -216,7 +216,7 @@ impl Evidence {
         self.trials.iter().filter(|trial| !self.is_disturbed(trial) && self.is_whole(trial))
     }
 
-    /// Those that tell whether a load meets the objective.
+    /// Returns the trials that show whether a load meets the objective.
     pub(crate) fn verdicts(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
         self.all().filter(|trial| trial.is_verdict())
     }
@@ -277,7 +277,7 @@ impl Evidence {
         (is_saturated && after < FELL * before).then_some((before, after))
     }
 
-    /// Trials that served their load, but for few operations, as far as they tell: overloads aside.
+    /// Returns the trials that met the objective, or missed it only on few operations; without overloads.
     fn served(&self) -> impl Iterator<Item = &Trial> {
         let is_served = |trial: &&Trial| match trial.role {
             Role::Undecided => true,

@@ -16,8 +16,8 @@ use super::speeds::Speeds;
 use super::task::Task;
 use super::trials::{FAR_BELOW, Role, Trial};
 
-/// A trial of a few seconds meets the objective up to so much above the capacity: its queue has no
-/// time to grow, and nobody sees that it does.
+/// A trial of a few seconds meets the objective up to this far above the capacity: its queue has no time to grow enough
+/// to be noticed.
 const TOLERATED: f64 = 0.003;
 
 /// The capacity by all trials that count.
@@ -229,7 +229,7 @@ fn find_ends(fit: &mut Fit, offered: &[f64], task: &Task, grid: &Grid) {
 }
 
 /// Returns the excess over the capacity at which trials at `load` and higher may have met the objective: with few
-/// operations per second, the queue that nobody notices takes long to grow.
+/// operations per second, the queue takes long to grow enough to be noticed.
 fn tolerated(load: f64, trials: &[Trial], task: &Task) -> f64 {
     let met = trials.iter().filter(|t| t.is_verdict() && t.good && t.load >= FAR_BELOW * load);
     let Some(longest_s) = met.map(|t| t.window_s).reduce(f64::max) else { return TOLERATED };

@@ -1,8 +1,7 @@
 //! Several objectives in one search: one set of trials, an interval for each.
 //!
-//! Each objective has a search of its own, and one after another asks for trials. Whatever one of
-//! them asks for teaches those that are still to come, each by its own goals, so that they begin
-//! where the trials so far leave them.
+//! Each objective has its own search, and the searches ask for trials one after another. Each trial teaches all
+//! searches that have not ended, each by its own goals, so that later searches start from everything that is known.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::Slo;
@@ -12,8 +11,7 @@ use plimsoll_model::trial::{
 
 use super::{RateSearch, SearchSettings, SearchStep};
 
-/// Time and trials that a further objective adds to a search, relative: it needs no
-/// expansion of its own.
+/// Time and trials that a further objective adds to a search, relative: it needs no separate expansion.
 const FURTHER: f64 = 0.5;
 
 /// Returns the share of a search's budget with this many further objectives.
@@ -48,7 +46,7 @@ impl GoalSearch {
         Self { searches: slos.map(with_budget).collect(), ended: 0, judged: 0, invalid: 0 }
     }
 
-    /// The most time of all trials, and of the rests between them, with so many further objectives.
+    /// Returns the most time of all trials and of the rests between them, with `further` further objectives.
     pub fn budget(settings: &SearchSettings, further: usize) -> Nanos {
         Nanos::from_secs_f64(settings.budget.as_secs_f64() * times(further))
     }

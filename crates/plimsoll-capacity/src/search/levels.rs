@@ -1,6 +1,5 @@
-//! The levels that a server's capacity was at, one after the other. Trials at each count as if they had been
-//! made at the slowest, by what the server carries in overload; those between two levels do not count, nor
-//! those of a server that was warming up.
+//! The successive levels of a server's capacity. Trials count as if they had been made at the slowest level, by the
+//! server's rate in overload; trials between two levels do not count, nor do trials of a server that was warming up.
 
 use plimsoll_model::Rate;
 
@@ -112,16 +111,16 @@ impl Levels {
         median_of(saturated.filter_map(reading).map(|reading| reading.y))
     }
 
-    /// The trials that count: not those between two levels, which may have seen either, and of a server that
-    /// has only warmed up those since.
+    /// Returns the trials that count. Trials between two levels do not, because they may have met either; of a server
+    /// that has only warmed up, only later trials do.
     pub(crate) fn counted(&self, evidence: &Evidence) -> Vec<Trial> {
         let levels = self.that_count(evidence);
         let is_at_one = |t: &&Trial| levels.iter().any(|level| level.has(t.at_s));
         evidence.all().filter(is_at_one).copied().collect()
     }
 
-    /// Returns the server's rate in overload at the level of each instant: logarithms. The capacity is that of the
-    /// slowest.
+    /// Returns the server's rate in overload at the level of each instant: logarithms. The capacity is the slowest
+    /// level's.
     pub(crate) fn paces(&self, evidence: &Evidence) -> Paces {
         let carries = |level: &Level| Some((*level, Self::carries(*level, evidence)?));
         let each: Vec<_> = self.that_count(evidence).iter().filter_map(carries).collect();

@@ -6,8 +6,8 @@
 //! a share `lapse` of the trials is BAD for reasons that have nothing to do with the load (a stalled
 //! disk, a cron job), and one in [`GOOD_LAPSES`] is GOOD although it should not be.
 //!
-//! A trial deep in overload tells no verdict of interest, but a reading: the rate of good answers.
-//! The mean of the readings lies near the capacity ([`LEVEL_SD`]) or, with the prior weight
+//! A trial deep in overload gives no useful verdict, but a reading: the rate of good answers. The mean of the readings
+//! lies near the capacity ([`LEVEL_SD`]) or, with the prior weight
 //! [`LEVEL_TRUSTED`] for the former, anywhere, because overload may cost a server its capacity and
 //! an objective may be missed far below it. The differences between readings say how large `sd` is.
 //!
@@ -57,7 +57,7 @@ const FAR: f64 = 300.0;
 /// A product of probabilities below this is carried on as its logarithm.
 const TINY: f64 = 1e-200;
 
-/// Number of speeds that represent those of a trial.
+/// Number of speeds that represent the speeds of a trial.
 pub(crate) const MIXED: usize = 5;
 /// Excesses over the capacity that a trial may have met, all equally likely: logarithms, all of them 0 for a
 /// server of one speed.
@@ -77,7 +77,7 @@ fn is_mixed(mixture: &Mixture) -> bool {
     mixture.iter().any(|more| *more != mixture[0])
 }
 
-/// The verdicts and readings that a posterior is made of, as seen from one instant.
+/// The verdicts and readings for a posterior, relative to one instant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
     verdicts: Vec<VerdictAt>,
@@ -244,7 +244,7 @@ struct Row {
 
 impl Row {
     fn new(sample: &Sample, index: usize, step: f64, middle: f64) -> Self {
-        // A spread below the grid's spacing cannot be told from none.
+        // A spread below the grid's spacing cannot be distinguished from none.
         let sd = sd_at(index).hypot(0.3 * step);
         let slope = LOGISTIC / sd;
         let far = |at: &VerdictAt| {
@@ -403,7 +403,7 @@ impl Posterior {
         self.points.iter().map(|point| point.good(x, mixture)).sum()
     }
 
-    /// Returns the probability that the next trial's capacity lies above `x`, lapses aside.
+    /// Returns the probability that the next trial's capacity lies above `x`, without lapses.
     pub(crate) fn exceeds(&self, x: f64) -> f64 {
         self.points.iter().map(|p| p.weight() * p.above(x, &Mixture::default())).sum()
     }
@@ -424,8 +424,8 @@ impl Posterior {
         entropy(all) - known
     }
 
-    /// By how many standard deviations the verdicts are less likely than this posterior expects of
-    /// verdicts at the same loads.
+    /// Returns the standard deviations by which the verdicts are less likely than this posterior expects of verdicts at
+    /// the same loads.
     pub(crate) fn surprise(&self, sample: &Sample) -> f64 {
         let (mut off, mut variance) = (0.0, 0.0);
         for at in &sample.verdicts {

@@ -139,7 +139,7 @@ impl RateSearch {
             Want::Trial(phase, rate, duration) => (phase, rate, duration),
         };
         match self.policy.exhausted(&self.known(), duration) {
-            // The answer stands; what would only describe it is left out.
+            // The answer is final; only its description is left out.
             Some(_) if !phase.moves_bounds() => Err(Outcome::Regular),
             Some(why) => Err(Outcome::Undecided { why }),
             None => Ok(TrialRequest {
@@ -177,7 +177,7 @@ impl RateSearch {
     pub fn handle_stop(&mut self, why: Stopped) -> TippingPoint {
         match &self.finished {
             Some(tipping) => tipping.clone(),
-            // What was found so far stands.
+            // The bounds found so far remain.
             None => {
                 let so_far = TippingPoint { outlook: None, ..self.answer() };
                 self.end_with(TippingPoint { outcome: Outcome::Unfinished { why }, ..so_far })

@@ -1,6 +1,6 @@
-//! Goals on few operations that the trials do not settle. A trial that misses such a goal by what may be
-//! chance is no verdict: the trials of its load are pooled until they tell, and those up to the lower
-//! bound have to show that the goal is met.
+//! Goals on few operations that the trials do not settle. A trial that misses such a goal by an amount that may be
+//! chance is no verdict: the trials of its load are pooled until they decide, and the trials up to the lower bound have
+//! to show that the goal is met.
 
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::trial::{Judgement, Outcome, TrialMeasurement, Unsettled, Verdict};
@@ -63,7 +63,7 @@ fn rare_goals(slo: &Slo) -> impl Iterator<Item = (usize, &Goal)> {
 }
 
 /// Returns the number of operations that miss a goal together in the trials up to `load`, and in one that is not among
-/// them yet. Trials at higher loads do not tell: an overload is a long group.
+/// them yet. Trials at higher loads are no evidence: an overload is a long group.
 fn together(evidence: &Evidence, goal: usize, load: f64, own: Option<&BadOps>) -> f64 {
     let (mut bad, _) = evidence.bad_up_to(load, goal);
     own.into_iter().for_each(|own| bad.add(own));

@@ -1,7 +1,7 @@
-//! Pauses of the server that come again after the same time, such as those of a garbage collector.
+//! Periodic pauses of the server, such as a garbage collector's.
 //!
-//! A trial that is no multiple of their period meets with one more or one fewer of them by chance, and its verdict
-//! says nothing of the load. So the period is looked for in all trials, and trials become multiples of it.
+//! A trial whose length is no multiple of their period meets one pause more or one fewer at random, and its verdict
+//! says nothing about the load. So the period is searched for in all trials, and trials become multiples of it.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
@@ -14,32 +14,32 @@ use crate::stats::binomial_at_least;
 const PAUSES_MIN: usize = 4;
 /// Periods that are looked for, seconds.
 const PERIODS_S: std::ops::RangeInclusive<f64> = 1.0..=60.0;
-/// One pause follows another after at most so many periods.
+/// One pause follows another after at most this number of periods.
 const APART_MAX: u32 = 8;
 /// A pause may begin so far from where a guess expects it, and from where the period does: seconds, and a share of the
 /// period.
 const OFF_GUESS: (f64, f64) = (0.25, 0.02);
 const OFF: (f64, f64) = (0.15, 0.01);
-/// A pause and one of so many after it give a guess.
+/// A pause and one of this many after it give a guess.
 const NEXT: usize = 4;
 /// Share of what looks like a pause that a period explains: a queue may grow for a moment for other reasons.
 const EXPLAINED_MIN: f64 = 0.75;
-/// Share of the pauses expected within trials that were seen.
+/// Share of the pauses expected within trials that were observed.
 const SEEN_MIN: f64 = 0.8;
 /// Pauses nearer to an end of a trial may have been missed, seconds.
 const EDGE_S: f64 = 0.3;
-/// Probability at which irregular pauses seem to have a period, at most: the hypervisor alone holds a server up for tens
+/// Probability at which irregular pauses seem to have a period, at most: the hypervisor alone delays a server by tens
 /// of milliseconds ten times in 100 s.
 const CHANCE_MAX: f64 = 0.1;
 /// A trial that ends with more operations open than a pause leaves is overloaded: this share of its samples.
 const OPEN_MAX: f64 = 0.3;
 
-/// When pauses began, in all trials so far.
+/// The beginnings of pauses, in all trials so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Periodic {
     /// Seconds, ascending.
     began_s: Vec<f64>,
-    /// Trials in which they would have been seen, from and to.
+    /// Trials in which they would have been observed, from and to.
     watched_s: Vec<(f64, f64)>,
 }
 
@@ -77,8 +77,8 @@ impl Periodic {
         longest.map(|period| Nanos((period / sample_s).round() as u64 * OUTSTANDING_SAMPLE.0))
     }
 
-    /// The period near `guess` with one pause at `first`, and the probability that as many of the others are near its
-    /// multiples by chance.
+    /// Fits the period near `guess` with one pause at `first`. Returns it with the probability that as many of the
+    /// others are near its multiples at random.
     fn fit(&self, first: f64, guess: f64) -> Option<(f64, f64)> {
         let times = |at: f64, period: f64| ((at - first) / period).round();
         let off = |(off_s, off): (f64, f64), period: f64| off_s + off * period;
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn four_of_five_that_fit_a_period_are_no_evidence() {
-        // Seen in a laboratory on a machine whose hypervisor had other guests.
+        // Observed in a laboratory on a machine whose hypervisor had other guests.
         let at = [325, 332, 527, 540, 742];
         let trials = [(0, 50), (114, 144), (318, 338), (354, 404), (505, 555), (688, 838)];
         assert_eq!(period(&trials.map(|(from, to)| trial(from, to, &at))), None);

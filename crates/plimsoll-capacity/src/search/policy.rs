@@ -6,8 +6,8 @@
 //!                                        ^---- GOOD, or unlike before ----'
 //! ```
 //!
-//! `memory` holds what a plan has to remember. The states up to the first bound are planned in `expand`, the interval in
-//! `narrow`, its confirmation in `confirm`, what describes it in `after`, and overloads beside them in `sentinel`.
+//! `memory` has the state that a plan remembers. The states up to the first bound are planned in `expand`, the interval
+//! in `narrow`, its confirmation in `confirm`, its description in `after`, and overloads beside them in `sentinel`.
 
 mod after;
 mod confirm;

@@ -73,13 +73,13 @@ pub(super) enum Pooled {
     Undecided,
 }
 
-/// Judges a goal by `bad` of `all` operations, of which the share `most` may be bad and `together` are bad
-/// at a time: then so many times fewer events are counted, and expected.
+/// Judges a goal by `bad` of `all` operations. The share `most` may be bad, and `together` operations are bad at a
+/// time: the numbers of counted and of expected events are divided by it.
 pub(super) fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
     let mean = all as f64 * most / together;
     let events = bad as f64 / together;
     let (at_least, at_most_seen) = (events.floor() as u64, events.ceil() as u64);
-    // Of a goal that allows none, none is all that can be seen.
+    // For a goal that allows no failure, no failure is all that can be observed.
     let is_more = at_least > 0 && 1.0 - poisson_at_most(at_least - 1, mean) <= CHANCE;
     if poisson_at_most(at_most_seen, mean) < CHANCE || (bad == 0 && most <= 0.0) {
         Pooled::Met

@@ -1,4 +1,4 @@
-//! The speeds that a server was seen at, with the capacity at each.
+//! The observed speeds of a server, with the capacity at each.
 
 use plimsoll_model::Rate;
 use plimsoll_model::trial::Regime;
@@ -8,8 +8,8 @@ use super::fit::Fit;
 /// Speeds that differ by less are one, logarithmic.
 const SAME: f64 = 0.03;
 
-/// Those of a fit, whose interval is of the slowest: the slowest first; none if there was one speed, or no
-/// interval.
+/// Returns the regimes of a fit, whose interval applies to the slowest: the slowest first; empty if there was one
+/// speed, or no interval.
 pub(super) fn regimes(fit: &Fit) -> Vec<Regime> {
     let Some((lower, upper)) = fit.lower.zip(fit.upper) else { return Vec::new() };
     let by_level = fit.paces.regimes(&fit.trials);

@@ -4,9 +4,9 @@
 //! by a gap, which depends on the rate, the deadline and the server, and is the same in all trials
 //! but for [`GAP_SPREAD`] of it. Prior: what all trials with even arrivals say of the capacity; a
 //! gap is as likely as the next one from what a queue takes to some times that, and less likely beside it. Trials
-//! with random arrivals, as long as a confirmation, say which gap it is, and where the capacity is: a load
-//! that they meet lies below it, whatever the gap. Each is made at the load that is the safe one as far as is known: half of the
-//! weight lies above it.
+//! with random arrivals, as long as a confirmation, show which gap it is, and where the capacity is: a load that they
+//! meet lies below it, whatever the gap. Each is made at the present estimate of the safe load: half of the weight lies
+//! above it.
 
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::{Nanos, Rate};
@@ -15,17 +15,18 @@ use super::fit::Fit;
 use super::likelihood::{Gap, Posterior};
 use super::trials::{Role, Trial};
 
-/// Gaps looked at: so many from this one up, logarithmic, each so many times the one before.
+/// Gaps that are considered: this number of them, from this one up, logarithmic, each this multiple of the previous
+/// one.
 const GAP_LEAST: f64 = 0.002;
 const GAP_STEP: f64 = 1.5;
 const GAPS: i32 = 14;
 /// Relative standard deviation of a gap from trial to trial.
 const GAP_SPREAD: f64 = 0.3;
-/// The safe load is met by so many trials, and it is so sure.
+/// Share of the trials that meet the safe load, and its confidence.
 const SHARE: f64 = 0.9;
 const CONFIDENCE: f64 = 0.9;
-/// Before anything is measured a gap is as likely as the next one up to so many times what a queue of random
-/// arrivals takes before a server of even speed; beyond it is less likely, by this power.
+/// The prior is flat, logarithmically, up to this multiple of the gap that a queue of random arrivals causes in front
+/// of a server of even speed; a larger gap is less likely, by this power.
 const USUAL: f64 = 24.0;
 const BEYOND: i32 = 2;
 /// A gap smaller than that queue's is less likely, by this power: only a server that refuses what would queue has it.

@@ -9,10 +9,11 @@ use super::trials::Trial;
 
 /// A trial ends within its last second: one of which so much is missing is no whole one.
 const PART_MIN: f64 = 0.95;
-/// A server became slower if it served a load for at least this time, seconds, and then carries less than this share of it.
+/// A server became slower if it served a load for at least this time, seconds, and then carries less than this share of
+/// it.
 const SERVED_MIN_S: f64 = 1.0;
 const FELL_MAX: f64 = 0.8;
-/// Samples of open operations that tell how fast they grow.
+/// Samples of open operations that show how fast they grow.
 const FELL_SAMPLES: usize = 2;
 
 /// A second of a valid trial; the last one of a trial may be cut short.
@@ -45,8 +46,9 @@ impl Second {
         }
     }
 
-    /// The rate that the server carried at the end of a trial that ended at `to_s` on the search's clock, by how fast the
-    /// open operations grew. `None` unless it had served the load before, and answered less then, but did answer.
+    /// Returns the rate that the server carried at the end of a trial that ended at `to_s` on the search's clock, by
+    /// the growth of the open operations. `None` unless it had served the load before, and answered less then, but did
+    /// answer.
     pub(crate) fn of_fall(measurement: &TrialMeasurement, to_s: f64) -> Option<Self> {
         let request = &measurement.request;
         let open = &measurement.tally.outstanding;

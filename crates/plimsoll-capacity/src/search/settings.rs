@@ -12,7 +12,8 @@ use plimsoll_model::{Nanos, Rate, search};
 /// Length and number of the search's trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// About two minutes where the server is steady, never four.
+    /// About two minutes if the server is steady. The budget is 3.5 minutes; it grows to 4.5 if time is short while the
+    /// interval is measured, and to at most 8.5 if the server carries few operations per second.
     Quick,
     /// About ten minutes, never more than 25.
     Standard,
@@ -34,7 +35,7 @@ pub struct Limits {
     pub sentinel_trial: Nanos,
     /// Length of a confirmation trial.
     pub confirm_trial: Nanos,
-    /// Confirmation trials that have to be GOOD; twice as many as are BAD.
+    /// Confirmation trials that have to be GOOD; there must also be twice as many as BAD ones.
     pub confirmations: u32,
     /// Trials of the same length, with random arrivals, that find the safe load.
     pub safe_trials: u32,
@@ -125,8 +126,7 @@ impl Mode {
     }
 }
 
-/// A quick search may take so much more: a host that changes its speed late in it leaves no time to measure
-/// the other one.
+/// Extension of a quick search: a host that changes its speed late in it leaves no time to measure the other one.
 const QUICK_EXTENSION: Nanos = Nanos::from_secs(60);
 
 /// The shortest budget of a search.
@@ -150,8 +150,8 @@ const SHORTEST: Limits = Limits {
 };
 
 impl Limits {
-    /// The figures of a search that takes `budget` of trial and rest time: those of the most thorough mode
-    /// that it suffices for.
+    /// Returns the figures of a search that takes `budget` of trial and rest time: the figures of the most thorough
+    /// mode that the budget suffices for.
     pub fn within(budget: Nanos) -> Self {
         let mut modes = Mode::ALL.iter().rev().map(|mode| mode.limits());
         if let Some(limits) = modes.find(|limits| limits.budget <= budget) {

@@ -1,7 +1,6 @@
-//! A server that is gone. A trial in which not one operation was answered is deferred, and the
-//! lowest load is offered instead: whoever answers that was only overloaded, and the trial counts
-//! as BAD. Whoever does not answer again and again is gone, and then the bounds are those of the
-//! time when it last met the objective.
+//! Detection of a server that is gone. A trial in which not one operation was answered is deferred, and the lowest load
+//! is offered instead. A server that answers it was only overloaded, and the trial counts as BAD. A server that
+//! repeatedly does not answer is gone, and the bounds are the ones from when it last met the objective.
 
 use plimsoll_model::trial::{Judgement, Stopped, TrialMeasurement};
 use plimsoll_model::{ErrorClass, Nanos, Rate};
@@ -32,7 +31,7 @@ pub(super) struct Silence {
 pub(super) enum Presence {
     /// The trial is one like any other.
     Present,
-    /// Nothing was answered in this trial, which is deferred, or in a check after it.
+    /// No operation was answered in this trial, which is deferred, or in a check after it.
     Suspected,
     /// The server is there: the trial that was deferred was an overload, and counts.
     Returned(Box<JudgedTrial>),

@@ -1,11 +1,11 @@
 //! The speed of server and host from second to second, and the evidence of trials of different lengths for one
 //! capacity.
 //!
-//! The capacity that is looked for is the load that half of the runs as long as a confirmation meet. A shorter
-//! trial may miss the slow stretch that such a run meets with. How much less is met then is not known: some
-//! depths are tried ([`Speeds::depths`]), and those that explain short and long trials at once weigh most. The
-//! seconds of overloads show what a server carries at its usual speed and in slow seconds, and so how deep it may
-//! be; whoever saw none of them may still have missed them.
+//! The search looks for the load that half of the runs as long as a confirmation meet. A shorter trial may miss the
+//! slow stretch that such a run meets. The depth of the stretch is not known: some depths are tried
+//! ([`Speeds::depths`]), and those that explain short and long trials at once weigh most. The seconds of overloads show
+//! the server's rate at its usual speed and in slow seconds, and so the possible depths; a search that observed no slow
+//! second may have missed them.
 
 use plimsoll_model::Nanos;
 

@@ -368,7 +368,7 @@ fn a_cold_server_is_loaded_until_its_halves_agree_and_is_not_the_unloaded_one() 
     assert_eq!(qualified, 5);
 }
 
-/// Nobody answers any more.
+/// No operation is answered any more.
 fn silence(request: TrialRequest) -> TrialMeasurement {
     let ops = (request.rate.get() * request.duration.as_secs_f64()).round() as u64;
     let mut tally = Tally { scheduled: ops, ..Tally::default() };
@@ -588,7 +588,7 @@ fn a_slow_server_gets_the_time_that_its_operations_take() {
     let Run { tipping, spent, .. } = run(usual.clone(), knee(20.0));
     assert_eq!(tipping.outcome, Outcome::Regular, "{tipping:?}");
     assert!(spent > usual.budget && spent <= usual.budget + Nanos::from_secs(300), "{spent}");
-    // Nobody adds to a budget that was asked for.
+    // A requested budget is never extended.
     let asked = SearchSettings { extension: Nanos::ZERO, ..usual };
     let Run { tipping, spent, .. } = run(asked.clone(), knee(20.0));
     assert!(matches!(tipping.outcome, Outcome::Bounds { .. }), "{tipping:?}");

@@ -57,12 +57,12 @@ pub(crate) struct Trial {
     pub(crate) planned: Nanos,
     /// Late, failed and unsent over scheduled operations, 0 to 1.
     pub(crate) loss_ratio: f64,
-    /// Good answers, operations per second, where the trial was long enough to tell.
+    /// Good answers, operations per second, if the trial was long enough to measure them.
     pub(crate) carried: Option<f64>,
     /// Bad operations by the goals on few of them.
     pub(crate) bad: Bad,
     pub(crate) scheduled: u64,
-    /// It missed goals on few operations, and nothing else.
+    /// Whether it missed only goals on few operations.
     pub(crate) rarely_missed: bool,
     pub(crate) role: Role,
     pub(crate) conditions: Conditions,
@@ -124,7 +124,7 @@ impl Trial {
         matches!(self.role, Role::Sentinel | Role::Overload)
     }
 
-    /// Reports whether it tells if its load meets the objective.
+    /// Reports whether it shows if its load meets the objective.
     pub(crate) const fn is_verdict(&self) -> bool {
         matches!(self.role, Role::Verdict | Role::Confirmation)
     }
@@ -158,11 +158,11 @@ const RISE: f64 = 0.2;
 const RISES_MIN: usize = 2;
 /// Overloads after the last step that show that there is none any more.
 const STAYED_MIN: usize = 3;
-/// It never carried less than before, but for noise.
+/// The tolerance for noise: the server never carried less than before by more.
 const RISE_NOISE: f64 = 0.05;
 
-/// The rates that the server carried in the first overload and in the last, if it carried more and more up to the end; per
-/// second.
+/// Returns the rates that the server carried in the first overload and in the last, per second, if it carried more and
+/// more up to the end.
 pub(super) fn rose(trials: &[Trial]) -> Option<(f64, f64)> {
     // The highest load so far, with what was carried at most.
     let mut most: Option<(f64, f64)> = None;

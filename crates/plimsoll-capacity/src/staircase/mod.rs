@@ -6,7 +6,7 @@
 //!               +-------> Ramp to nothing more     +--> Hold -> Sweep -> End
 //! ```
 //!
-//! With cycles, the last sweep is followed by Trim to nothing -> Settle -> Read what the server kept, and the next ramp.
+//! With cycles, the last sweep is followed by Trim to zero -> Settle -> Read the server's memory, and the next ramp.
 //!
 //! Pure: the caller carries out [`Staircase::step`] and reports its result to [`Staircase::handle`]. A
 //! level above the projected limit is lowered to what fits, unless that is less than 2 % above the
@@ -61,13 +61,13 @@ pub struct StaircaseSettings {
 pub enum Step {
     /// Read memory while nothing is held.
     Baseline,
-    /// Open connections until so many were tried in all; 0 ends a ramp where it is.
+    /// Open connections until this number has been attempted in total; 0 ends a ramp where it is.
     Ramp {
         /// Connections of the whole hold.
         connections: u64,
     },
-    /// Give up what is being opened, and close connections until so many are held; they are the
-    /// ones that were tried, from then on.
+    /// Give up the attempts in progress, and close connections until this number is held; from then on they count as
+    /// the attempted ones.
     Trim {
         /// Connections of the whole hold.
         connections: u64,
@@ -138,7 +138,7 @@ pub struct Attempts {
 /// Decides the next step of a hold: a staircase of given levels, or a search for the level at
 /// which the server fails.
 pub trait HoldProcedure {
-    /// `false` if [`Self::handle_tally`] needs no counts: then nobody sums them.
+    /// `false` if [`Self::handle_tally`] needs no counts, so that they are not summed.
     const USES_TALLY: bool = true;
 
     /// Returns the next step.
@@ -182,7 +182,7 @@ pub trait HoldProcedure {
     }
 }
 
-/// A ramp that has opened nothing after so many failures is ended.
+/// A ramp that has opened no connection after this number of failures is ended.
 const HOPELESS_FAILURES: u64 = 500;
 
 /// The state of the staircase.

@@ -22,11 +22,11 @@ pub struct Gauge {
     pub per_connection: Option<f64>,
 }
 
-/// One slope has no interval; a margin of 10 % stands in for it.
+/// One slope has no interval; a margin of 10 % replaces it.
 const MARGIN_OF_ONE: f64 = 0.10;
 /// Slopes that lie so close together agree.
 const AGREEMENT: f64 = 0.10;
-/// Further than so many times the largest level measured, a line is a guess.
+/// Beyond this multiple of the largest level measured, a line is a guess.
 const EXTRAPOLATION_MAX: f64 = 4.0;
 /// The cost per connection rises when the last levels need this much more than the first.
 const SUPERLINEAR: f64 = 1.15;
@@ -97,8 +97,8 @@ fn fit(levels: &[(u64, &Gauge)]) -> SlopeFit {
     }
 }
 
-/// The slope of the last three levels, if it is clearly above that of the first three: something
-/// grows faster than the connections, or leaks. Two halves need four levels.
+/// Returns the slope of the last three levels, if it is clearly above the slope of the first three: a resource grows
+/// faster than the connections, or leaks. Two halves need four levels.
 fn bend(levels: &[(f64, f64)]) -> Option<f64> {
     if levels.len() < 4 {
         return None;

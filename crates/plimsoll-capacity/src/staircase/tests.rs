@@ -9,11 +9,11 @@ use super::*;
 
 const GB: f64 = 1e9;
 
-/// A machine: memory in use with so many connections, and how much there is.
+/// A machine: memory in use with a number of connections, and its total memory.
 struct Machine {
     limit: f64,
     used: Box<dyn Fn(u64) -> f64>,
-    /// The SUT keeps so many at most.
+    /// Connections that the SUT keeps, at most.
     keeps: u64,
     /// A shard of connections that never answer.
     silent: u64,
@@ -190,7 +190,7 @@ fn losses_are_the_end_of_the_stairs() {
     assert_eq!(mute.ramp_all(&mut second), [100_000]);
     let why = ServerFailure::Silent { count: 7, asked: 100_000 };
     assert_eq!(second.end(), HoldEnd::ServerFailed { why });
-    // A hold with one level goes on with what it has, and its verdict counts the losses.
+    // A hold with one level continues with the connections it has, and its verdict counts the losses.
     let settings = StaircaseSettings { ends_at_losses: false, ..first.settings.clone() };
     let mut third = Staircase::new(StaircaseSettings { levels: vec![500_000], ..settings });
     full.ramp_all(&mut third);
@@ -248,7 +248,7 @@ proptest! {
     }
 }
 
-/// A server that accepts every connection and serves as many as its limit allows.
+/// A server that accepts every connection and serves up to `limit` of them.
 fn limited(levels: &[u64], limit: u64) -> HoldEnd {
     let mut staircase = Staircase::new(StaircaseSettings {
         levels: levels.to_vec(),

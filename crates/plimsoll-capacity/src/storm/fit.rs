@@ -1,5 +1,5 @@
-//! The fit: what all storms together say of the largest one that the server survives. It is the likelihood of the search
-//! for rates: the probability of recovery falls with the number of connections that are cut.
+//! The fit of all storms together: the largest one that the server survives. It uses the likelihood of the search for
+//! rates: the probability of recovery falls with the number of connections that are cut.
 
 use crate::search::likelihood::{Mixture, Posterior, Sample};
 
@@ -55,7 +55,7 @@ impl Fit {
         self.posterior.spread()
     }
 
-    /// By how many standard deviations the verdicts contradict one largest storm.
+    /// Returns the standard deviations by which the verdicts contradict one largest storm.
     pub(super) fn surprise(&self) -> f64 {
         self.posterior.surprise(&self.sample)
     }

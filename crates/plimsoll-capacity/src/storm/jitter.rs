@@ -1,7 +1,8 @@
 //! The jitter that makes the largest storm safe: the longest random wait of each client before an attempt.
 //!
-//! A server that serves `lower` clients within the time for recovery R serves n clients that come evenly over J where
-//! J >= R * (n / lower - 1): what still waits at the end of J is served within R. The search begins there, and storms decide.
+//! A server that serves `lower` clients within the time for recovery R serves n clients that come evenly over J if J >=
+//! R * (n / lower - 1): clients that still wait at the end of J are served within R. The search begins there, and
+//! storms decide.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::storm::Jitter;

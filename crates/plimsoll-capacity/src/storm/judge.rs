@@ -16,7 +16,7 @@ use super::settings::StormSettings;
 const LAG_SHARE: f64 = 0.1;
 const LAG_LEAST: Nanos = Nanos::from_millis(250);
 
-/// Judges a storm by what was counted from the cut until all were back, or the storm was ended. `swept` is one request on
+/// Judges a storm by the counts from the cut until all were back, or the storm was ended. `swept` is one request on
 /// each connection, after all were back.
 pub(super) fn judge(
     storm: &Storm,

@@ -63,8 +63,8 @@ const LATENCY_SHARE: f64 = 0.5;
 const WORST_MORE: Nanos = Nanos::from_secs(1);
 /// Memory that differs by less than this, relative, has settled.
 const MEMORY_SETTLED: f64 = 0.1;
-/// This host is busy if a thread of the client waits for a CPU for more than this share of the time, and for so much longer
-/// than at the base line.
+/// This host is busy if a thread of the client waits for a CPU for more than this share of the time, and for this much
+/// longer than at the base line.
 const WAITED_MIN: f64 = 0.05;
 const WAITED_FACTOR: f64 = 2.0;
 /// INVALID storms in a row after which the generator is the limit.
@@ -141,7 +141,7 @@ pub struct StormSearch {
     /// The server's memory at each look since the last storm, where it is known.
     memory: Vec<u64>,
     baseline: MemoryReading,
-    /// When the search for the base line began after the last storm.
+    /// Beginning of the search for the base line after the last storm.
     returning_since: Nanos,
     began: Option<Nanos>,
     ended: Nanos,
@@ -329,7 +329,8 @@ impl StormSearch {
         Some(Measure::ratio("change of memory", least).at_most(MEMORY_SETTLED))
     }
 
-    /// The server does not come back, although its clients no longer try: the next storm would start from another state.
+    /// Ends the search: the server does not come back, although its clients no longer try, and the next storm would
+    /// start from another state.
     fn give_up_return(
         &mut self,
         (differs, measure): (BaseProperty, Measure),
@@ -530,7 +531,7 @@ impl StormSearch {
     }
 
     fn finish(&mut self, outcome: Outcome, now: Nanos) {
-        // What is known before storms with jitter stands.
+        // An outcome that is known before storms with jitter remains.
         self.outcome.get_or_insert(outcome);
         self.ended = now;
         self.stage = Stage::Ended;

@@ -1,7 +1,7 @@
 //! The next storm, or the end of the search: a pure function of the evidence.
 //!
-//! A wrong guess costs storms and never a bound: how long a storm took, or how many were back in time, only says where to
-//! look next.
+//! A wrong guess costs storms and never a bound: the length of a storm, or how many clients were back in time, only
+//! decides which storm comes next.
 
 use plimsoll_model::trial::{Outcome, Phase, Unsettled};
 use plimsoll_model::units::grouped;
@@ -46,8 +46,8 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Returns the next storm that tells where storms no longer end: the largest one first. The smallest that does not end
-    /// is made once more, for what it needs to end.
+    /// Returns the next storm that shows where storms no longer end: the largest one first. The smallest that does not
+    /// end is repeated, to measure what it needs to end.
     fn next(self, evidence: &Evidence, highest: u64) -> Option<u64> {
         if evidence.at(highest) == (0, 0) {
             return Some(highest);

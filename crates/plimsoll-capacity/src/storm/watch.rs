@@ -10,8 +10,8 @@ use super::settings::StormSettings;
 
 /// Progress is compared over at least this time.
 const WINDOW_MIN: Nanos = Nanos::from_secs(3);
-/// Counts are of whole seconds and come as late; clients at the head of the queue are served a moment after the others gave
-/// up.
+/// Counts cover whole seconds and come as late; clients at the head of the queue are served a moment after the others
+/// gave up.
 const COUNTED: Nanos = Nanos::from_secs(3);
 /// A storm whose clients need longer for their attempts is not watched.
 const WINDOW_MAX: Nanos = Nanos::from_secs(120);
@@ -43,7 +43,7 @@ pub(super) struct Watch {
 struct Progress {
     before: Sample,
     window_s: f64,
-    /// Time until all are back, if that goes on.
+    /// Time until all are back at this pace.
     left: Nanos,
     is_moving: bool,
 }
@@ -51,11 +51,11 @@ struct Progress {
 /// The finding of a watch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Finding {
-    /// It is not decided yet.
+    /// The storm is not decided yet.
     Wait,
-    /// It is late, and ends by itself.
+    /// The storm is late, and ends by itself.
     Ends,
-    /// It makes no progress.
+    /// The storm makes no progress.
     Endless(Endless),
 }
 
@@ -98,7 +98,8 @@ impl Watch {
         if soon.is_some_and(|end| end <= settings.patience) {
             return ends(soon, since, settings);
         }
-        // Until the first have given up, and what was served then was counted, what comes back says nothing of the others.
+        // Until the first clients have given up, and the clients served by then are counted, returning clients say
+        // nothing about the others.
         if since < settings.patience + COUNTED + window {
             return Finding::Wait;
         }

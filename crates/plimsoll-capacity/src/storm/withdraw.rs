@@ -1,8 +1,8 @@
-//! The load below which a storm that does not end by itself would end: clients stop trying, a quarter at a time, until the
-//! others come back.
+//! The load below which a storm that does not end by itself would end: clients stop trying, a quarter at a time, until
+//! the others come back.
 //!
-//! A server with such a storm has two limits. The storm begins with one number of clients, and the retries of fewer keep
-//! it going, because each handshake that is made for a client that has left delays the next.
+//! A server with such a storm has two limits. The storm begins with one number of clients, and the retries of fewer
+//! sustain it, because each handshake for a client that has left delays the next.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::storm::{EndsBelow, StormCounts};
@@ -52,7 +52,8 @@ impl Withdrawals {
         std::mem::take(&mut self.is_due).then_some(SHARE)
     }
 
-    /// Takes the counts since the cut, `since` after it. Returns whether the storm has ended, or will not within the budget.
+    /// Takes the counts since the cut, `since` after it. Returns whether the storm has ended, or will not within the
+    /// budget.
     pub(super) fn look(
         &mut self,
         counts: &StormCounts,

@@ -91,7 +91,7 @@ pub(super) fn littles_law(subject: &Subject<'_>) -> Option<Check> {
 /// The SUT counted what we counted: all that it answered, and no more than was sent.
 pub(super) fn peer_counters(subject: &Subject<'_>) -> Option<Check> {
     let peer = subject.observations.peer?;
-    // Health checks and the like are nobody's fault.
+    // Health checks and the like are not errors of the load.
     let others = (PEER_OTHERS_PER_S * subject.window.as_secs_f64()) as u64;
     let expected = peer.received.clamp(peer.answered.min(peer.sent), peer.sent + others);
     let off = expected.abs_diff(peer.received) as f64 / peer.sent.max(1) as f64;
@@ -115,7 +115,7 @@ pub(super) fn unrequested(subject: &Subject<'_>) -> Option<Check> {
     (pushed.surplus > 0).then(|| Check::new(CheckId::Unrequested, Level::Warn, measures))
 }
 
-/// Nothing failed because of this host.
+/// Checks that no operation failed because of this host.
 pub(super) fn local_errors(subject: &Subject<'_>) -> Check {
     local([&subject.tally.failures.operations, &subject.tally.failures.attempts])
 }
@@ -204,7 +204,7 @@ fn drift([first, second]: [HalfWindow; 2], window: Nanos) -> f64 {
     latency.max(ratio(a, b) - chance).max(1.0)
 }
 
-/// Reports whether the halves differ so much that a longer trial is to tell what becomes of it.
+/// Reports whether the halves differ so much that a longer trial is needed.
 pub(crate) fn is_drifting(measurement: &TrialMeasurement) -> bool {
     let halves = measurement.observations.halves;
     halves.is_some_and(|halves| drift(halves, measurement.window) > HALVES_EXTEND)

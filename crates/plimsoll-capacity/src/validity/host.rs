@@ -136,10 +136,11 @@ fn delays(seen: &Scheduling, share: f64, wait: Nanos) -> bool {
         && seen.wait_mean.is_none_or(|mean| mean > wait)
 }
 
-/// Nothing was lost on our side of the network.
+/// Checks that no packet was lost on our side of the network.
 ///
-/// Interfaces also count as dropped what nobody here listens to; it matters where the load's own sockets had to send
-/// again, and no more often than packets were dropped. The rest was lost further on, or refused by a full server.
+/// Interfaces also count packets as dropped that no socket here listens to. Drops matter only if the load's own sockets
+/// had to retransmit, and no more often than packets were dropped. Other losses occurred further on, or a full server
+/// refused the packets.
 pub(super) fn network(subject: &Subject<'_>) -> Option<Check> {
     let seen = subject.observations.network?;
     let link = seen.link.unwrap_or(0.0);

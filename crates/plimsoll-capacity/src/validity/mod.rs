@@ -23,8 +23,8 @@
 //! | `co-location` | `shared_cpus` | never |
 //! | `pool` | `pool_grown_in_vain`, `connections_are_fixed` | with a missed goal |
 //!
-//! The kernel's stamps tell what our own delay did to the operations: a load that misses a goal
-//! without it, too, is BAD however busy the generator was, one that would meet all of them is
+//! The kernel's stamps show the effect of our own delay on the operations: a load that misses a goal without it, too,
+//! is BAD however busy the generator was, one that would meet all of them is
 //! INVALID, and shares of CPU and waits only explain. Without stamps they have to decide.
 //!
 //! Late sending and a busy generator make latency worse and never better, because latency counts

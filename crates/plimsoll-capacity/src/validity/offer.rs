@@ -30,12 +30,12 @@ const LAG_SPREAD: f64 = 20.0;
 /// A server whose own time is within this factor of its unloaded time is not what operations
 /// waited for.
 const POOL_UNLOADED_FACTOR: f64 = 1.5;
-/// Gaps whose distribution is off by so much are another process.
+/// Distance between distributions of gaps from which on they are different processes.
 const GAP_DISTANCE_MAX: f64 = 0.03;
-/// Counts per bin that vary so much less or more than they should.
+/// Counts per bin outside of this range vary too little or too much.
 const DISPERSION: std::ops::RangeInclusive<f64> = 0.8..=1.25;
-/// The dispersion of many operations feels a single late millisecond. It only matters where so many
-/// were started in another bin than they were due in: a mean lag of 2.5 ms, or of 5 ms.
+/// The dispersion of many operations feels a single late millisecond. It only matters if this share was started in
+/// another bin than they were due in: a mean lag of 2.5 ms, or of 5 ms.
 const DISPLACED_10MS_MAX: f64 = 0.25;
 const DISPLACED_100MS_MAX: f64 = 0.05;
 /// Share of the rate that the generator reaches alone; above, nothing is spare.
@@ -93,8 +93,8 @@ pub(super) fn send_lag(subject: &Subject<'_>) -> Check {
     Check::new(CheckId::SendLag, Level::of(fail, over || p99 > p99_warn), measures)
 }
 
-/// Reports whether the share `late` that was sent late may have made a load miss its goals, as far as
-/// nothing tells more exactly what our delay did to the operations.
+/// Reports whether the share `late` that was sent late may have made a load miss its goals, unless the effect of our
+/// delay on the operations is known more exactly.
 fn may_explain(subject: &Subject<'_>, late: f64) -> bool {
     let is_settled = matches!(subject.own_delay(), OwnDelay::Harmless | OwnDelay::Decides);
     subject.missed && !is_settled && !missed_without(subject, late)
@@ -154,14 +154,14 @@ pub(super) fn reference(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::Reference, Level::of(fail, share > REFERENCE_WARN), measures))
 }
 
-/// Operations waited for a connection while the server answered as fast as ever: the pool, which
-/// is ours, was the queue.
+/// Checks the pool: whether operations waited for a connection while the server answered as fast as ever. Then the
+/// pool, which is ours, was the queue.
 ///
-/// By Little's law the connections in use are the rate times the *mean* time in the server; a
-/// server that answers in bursts has a fast median and still keeps every connection busy.
+/// By Little's law the connections in use are the rate times the *mean* time in the server; a server that answers in
+/// bursts has a fast median and still keeps every connection busy.
 ///
-/// Checks the pool. If the server allows a connection fewer operations than we would send on it, and the user has set how many
-/// connections there are, what they carry is bounded by the server.
+/// If the server allows fewer operations on a connection than we would send, and the user has set the number of
+/// connections, the server bounds what they carry.
 pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
     let tally = subject.tally;
     if tally.pool_exhausted == 0 {

@@ -26,7 +26,7 @@ const POOL_OURS_MIN: f64 = 0.5;
 /// The effect of our own delay on a load that missed its SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnDelay {
-    /// Nothing was stamped, or nothing that was missed is about latency.
+    /// No operation was stamped, or no missed goal is about latency.
     Unknown,
     /// A goal is missed without it, too.
     Harmless,
@@ -151,8 +151,8 @@ impl Subject<'_> {
         }
     }
 
-    /// The share of operations that missed `limit` only because of us, where so many stamped ones
-    /// miss it without us.
+    /// Returns the share of operations that missed `limit` only because of us; `without` stamped operations miss it
+    /// without us.
     fn late_because_of_us(&self, limit: Nanos, without: u64) -> Estimate {
         let (tally, spans) = (self.tally, &self.tally.spans);
         let late = spans.stamped.count_above(limit);
@@ -175,7 +175,7 @@ impl Subject<'_> {
     }
 }
 
-/// No latency goal is missed only because of us; made where stamps tell.
+/// Checks that no latency goal is missed only because of us; only if operations were stamped.
 pub(super) fn own_delay(subject: &Subject<'_>) -> Option<Check> {
     if subject.tally.spans.wire.is_empty() {
         return None;

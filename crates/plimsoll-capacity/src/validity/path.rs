@@ -12,13 +12,12 @@ use crate::cliffs::retransmitted;
 const LOSS_MIN: f64 = 0.000_5;
 /// Share of the operations that is worth a warning.
 const WAITED_WARN: f64 = 0.001;
-/// Operations that are late for each segment that is seen to be sent again, at most. What the server
-/// sends again is not seen from here, and chance doubles small numbers.
+/// Late operations for each segment that was observed to be retransmitted, at most. The server's retransmissions are
+/// not visible from here, and chance doubles small numbers.
 const LATE_PER_SEGMENT: f64 = 4.0;
 /// No segment is sent again sooner.
 const TIMEOUT_MIN: Nanos = Nanos::from_millis(199);
-/// Share of the late answers that came right after the first timeout; those of a slow server come
-/// at any time.
+/// Share of the late answers that came right after the first timeout; answers of a slow server come at any time.
 const CLUSTERED_MIN: f64 = 0.5;
 
 /// No latency goal is missed only because segments were lost, as they are at low loads, too.

@@ -1,4 +1,4 @@
-//! The load that is examined, with everything that was seen of it.
+//! The load that is examined, with all observations of it.
 
 use plimsoll_model::observation::Observations;
 use plimsoll_model::slo::{Goal, Slo};
@@ -71,8 +71,8 @@ impl Subject<'_> {
         self.open && self.missed && !slo.goals.iter().any(fails)
     }
 
-    /// As [`Self::decides`], where nothing tells what our delay did to the operations: then how
-    /// busy the generator was has to.
+    /// Reports whether [`Self::decides`] holds and the effect of our delay on the operations is unknown: then the load
+    /// of the generator has to decide.
     pub(super) fn decides_unmeasured(&self) -> bool {
         self.decides() && self.own_delay() == OwnDelay::Unknown
     }

@@ -1,5 +1,5 @@
-//! Every check on what was seen beside the tally: just inside its limit and just beyond it, in a
-//! trial that met its goals and in one that missed one.
+//! Every check on the observations beside the tally: just inside its limit and just beyond it, in a trial that met its
+//! goals and in one that missed one.
 
 use plimsoll_model::observation::{
     ArrivalSpread, HalfWindow, MemoryUse, NetworkUse, Observations, PeerCounts, Scheduling,
@@ -245,7 +245,7 @@ fn network_memory_and_reference_spoil_bad_trials() {
         ..none()
     };
     let fine = network(0, 0.0005, 0.5);
-    // Dropped by an interface that counts what nobody here listens to.
+    // Dropped by an interface that counts packets that no socket here listens to.
     assert_eq!(judged("generator-network", 500, network(7, 0.0, 0.5)).0, Level::Pass);
     spoils_bad_trials_only(
         "generator-network",
@@ -312,7 +312,7 @@ fn on_a_path(slow: &[(u64, u64)], sent_again: u64, unloaded: f64) -> (Level, Ver
 fn two_percent_of_loss_are_not_the_servers() {
     let lost = [(202, 330), (206, 40), (405, 8), (610, 4)];
     assert_eq!(on_a_path(&lost, 400, 0.04), (Level::Fail, Verdict::Invalid));
-    // The far end's segments sent again are not seen.
+    // Retransmissions of the far end are not visible.
     assert_eq!(on_a_path(&lost, 200, 0.02), (Level::Fail, Verdict::Invalid));
     // A server that pauses for 200 ms. Another program's segments are sent again all the time, and none of ours.
     assert_eq!(on_a_path(&lost, 0, 0.0), (Level::Pass, Verdict::Bad));
@@ -334,7 +334,7 @@ fn what_is_not_the_generators_doing_only_warns() {
     assert_eq!(judged("stationarity", 500, halves(half(10, 2_100.0))).0, Level::Pass);
     assert_eq!(judged("stationarity", 500, halves(half(20, 2_000.0))), (Level::Warn, Verdict::Bad));
     assert_eq!(judged("stationarity", 500, halves(half(10, 1_000.0))), (Level::Warn, Verdict::Bad));
-    // Few operations differ by chance, and medians by less than a millisecond mean nothing.
+    // Few operations differ at random, and medians by less than a millisecond mean nothing.
     let few = |us: u64, rate| HalfWindow { p50: Nanos(us * 1_000), completed: per_s(rate) };
     let halves = Observations { halves: Some([few(100, 20.0), few(900, 23.0)]), ..none() };
     assert_eq!(judged("stationarity", 500, halves).0, Level::Pass);
@@ -366,8 +366,7 @@ fn gauge_and_histogram_have_to_agree() {
 
 // ---- our own delay, where the kernel stamped arrivals
 
-/// As [`measurement`], with every `every`th operation stamped: `without` of all are late without
-/// our delay, too.
+/// Like [`measurement`], with every `every`th operation stamped: `without` of all are late without our delay, too.
 fn stamped(late: u64, without: u64, every: u64, observations: Observations) -> TrialMeasurement {
     let mut measurement = measurement(late, observations);
     let spans = &mut measurement.tally.spans;
@@ -585,7 +584,7 @@ fn what_a_server_allows_on_so_many_connections_is_its_limit() {
     assert_eq!(judged(Some(20), true), Verdict::Bad);
 }
 
-/// All connections are busy while the server, which allows each so many operations, is as fast as ever.
+/// All connections are busy while the server, which allows `allowed` operations on each, is as fast as ever.
 fn judged_with_a_full_pool(allowed: Option<u32>, observations: Observations) -> Verdict {
     let mut measurement = measurement(500, observations);
     measurement.tally.pool_exhausted = 900;

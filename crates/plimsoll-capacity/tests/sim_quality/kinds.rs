@@ -25,7 +25,7 @@ pub(crate) struct Kind {
     pub(crate) sut: Sut,
     pub(crate) anomalies: Anomalies,
     pub(crate) truth: Truth,
-    /// Steady servers are those of which a search has to state an interval.
+    /// Whether a search has to state an interval.
     pub(crate) is_steady: bool,
     /// Requests come at random, and are followed one by one.
     pub(crate) is_random: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Kind {
     pub(crate) rival: Option<f64>,
     /// The server's CPU time can be read.
     pub(crate) is_observed: bool,
-    /// When it is new and undisturbed, requests per second.
+    /// Capacity of the new and undisturbed server, requests per second.
     pub(crate) capacity_per_s: f64,
     /// An answer after this is late.
     pub(crate) deadline: Nanos,
@@ -55,7 +55,7 @@ pub(crate) enum Truth {
     /// The load that half of the runs as long as a confirmation meet, found by bisection; where few of them meet with
     /// a slow stretch, as [`Self::AnyRegime`].
     HalfOfRuns,
-    /// This share of the capacity: that of a regime which most runs of 15 s meet with.
+    /// This share of the capacity: the share in a regime that most runs of 15 s meet.
     Slow(f64),
     /// The capacity at any speed of the host that occurred for as long as a confirmation.
     AnyRegime,
@@ -63,7 +63,7 @@ pub(crate) enum Truth {
 
 /// Most runs meet with a slow stretch where the others last for at most this share of a run.
 const OFTEN: f64 = 0.8;
-/// Half of the runs or nearly so fall between two visits of a neighbour: either capacity is that of half of the runs.
+/// If half of the runs or nearly so fall between two visits of a neighbour, either capacity is met by half of the runs.
 const MISSED: f64 = 0.4;
 
 pub(crate) fn plain() -> Sut {

@@ -103,7 +103,7 @@ pub(crate) enum Method {
     Staircase(Mode, u32),
 }
 
-/// Another grid for every seed, so that no truth sits well on it by chance.
+/// Returns another grid for every seed, so that no truth lies on it by accident.
 pub(crate) fn lowest_of(seed: u64) -> f64 {
     let scrambled = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     100.0 * (1.0 + scrambled as f64 / (1u64 << 24) as f64)

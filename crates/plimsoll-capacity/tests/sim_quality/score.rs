@@ -55,7 +55,7 @@ const BRACKET: f64 = 1.5;
 /// Further runs at a safe load, within [`FURTHER`] of the server's life.
 const FURTHER_RUNS: u32 = 20;
 const FURTHER: Nanos = Nanos::from_secs(600);
-/// A safe load that fewer runs meet promises too much: it stands for nine runs of ten.
+/// A safe load that fewer runs meet promises too much: it is meant for nine runs of ten.
 const SAFE_MET_MIN: f64 = 0.8;
 
 impl Score {
@@ -151,8 +151,8 @@ pub(crate) fn each_seed<T: Send>(seeds: Range<u64>, work: impl Fn(u64) -> T + Sy
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// A search by `method` for each seed against one kind of server. With `tests_safe_loads`, further runs at each safe load,
-/// which take as long as the search.
+/// Runs a search by `method` for each seed against one kind of server. With `tests_safe_loads`, further runs at each
+/// safe load, which take as long as the search.
 pub(crate) fn score(
     kind: &Kind,
     method: Method,

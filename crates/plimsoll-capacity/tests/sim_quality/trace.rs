@@ -35,8 +35,7 @@ const fn name(outcome: &Outcome) -> &'static str {
 }
 
 fn answer(text: &mut String, tipping: &TippingPoint) {
-    // The reason has a line of its own, so that traces from before and after a change of its text can
-    // be compared.
+    // The reason has a separate line, so that traces from before and after a change of its text can be compared.
     let _ = writeln!(text, "why {:?}", tipping.outcome);
     let bits = |rate: Option<Rate>| rate.map(|rate| rate.get().to_bits());
     let _ = writeln!(

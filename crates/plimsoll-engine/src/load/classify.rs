@@ -1,4 +1,4 @@
-//! Which class a failed system call belongs to, and so whose fault it is.
+//! Classification of failed system calls: the class decides whose fault the failure is.
 
 use plimsoll_model::ErrorClass;
 use plimsoll_sys::Errno;

@@ -48,7 +48,7 @@ pub(crate) struct Op {
     pub(crate) intended: Nanos,
     /// Index into the plan's targets.
     pub(crate) target: u32,
-    /// It gets a row.
+    /// Whether it gets a row.
     pub(crate) is_recorded: bool,
     /// Times that it was sent before, and not begun by the server.
     pub(crate) again: u8,
@@ -63,7 +63,7 @@ const _: () = assert!(size_of::<Op>() == 16);
 pub(crate) struct ConnHot {
     // ---- 16 bytes: identity
     pub(crate) socket: Option<Socket>,
-    /// Tells a late event of the slot's earlier connection from an event of this one.
+    /// Distinguishes a late event of the slot's earlier connection from an event of this one.
     pub(crate) generation: u32,
     /// Index into the plan's destinations.
     pub(crate) destination: u32,
@@ -91,7 +91,7 @@ pub(crate) struct ConnHot {
     /// The wheel holds a timer for the slot; it may be due too early, never too late: answers
     /// do not disarm it, and firing early it is armed again.
     pub(crate) timer_armed: bool,
-    /// The first byte of the answer has been seen.
+    /// Whether the first byte of the answer has come.
     pub(crate) answer_begun: bool,
     /// Holds: why it was opened.
     pub(crate) purpose: Purpose,
@@ -109,7 +109,7 @@ pub(crate) struct ConnHot {
 const _: () = assert!(size_of::<ConnHot>() == 64);
 
 impl ConnHot {
-    /// When the first byte of the current request was sent.
+    /// Returns the time at which the first byte of the current request was sent.
     pub(crate) fn request_began(&self) -> Nanos {
         self.since + self.offset()
     }
@@ -133,12 +133,12 @@ impl ConnHot {
         self.state == State::Busy && self.reused && !self.answer_begun
     }
 
-    /// Reports whether the connection is that of a client of the storm in progress.
+    /// Reports whether the connection belongs to a client of the storm in progress.
     pub(crate) fn is_in_storm(&self) -> bool {
         self.purpose == Purpose::Storm
     }
 
-    /// Reports whether the connection is that of a storm's client that is not back.
+    /// Reports whether the connection belongs to a storm's client that is not back.
     pub(crate) fn is_trying(&self) -> bool {
         self.is_in_storm() && self.beat_due == Nanos::ZERO
     }
@@ -151,7 +151,7 @@ pub(crate) struct ConnCold {
     /// The source port, when it is the load's own. Kept, because asking the socket when it is
     /// closed takes two system calls, and one that was reset no longer knows its peer.
     pub(crate) lease: Option<Lease>,
-    /// When it became usable, see [`wrapping_ms`].
+    /// Time at which it became usable, see [`wrapping_ms`].
     opened_ms: u32,
 }
 
@@ -166,16 +166,16 @@ const fn wrapping_ms(now: Nanos) -> u32 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Peer {
-    /// It may send.
+    /// The peer may send.
     #[default]
     Open,
-    /// It has announced that it sends no more (close_notify, GOAWAY, a close frame), or broke the protocol and
-    /// was told. No request may follow.
+    /// The peer has announced that it sends no more (close_notify, GOAWAY, a close frame), or broke the protocol and
+    /// was sent an error. No request may follow.
     Announced,
     /// A FIN or a RST has arrived, perhaps behind bytes that are yet to be read. No request may
     /// follow, and no TIME_WAIT remains here.
     Ended,
-    /// As `Ended`, by a reset. A send that was refused with it is the only call that reports it.
+    /// As `Ended`, but by a reset. Only a send that the reset refuses reports the reset.
     Reset,
 }
 
@@ -186,7 +186,7 @@ pub(crate) enum Purpose {
     /// A ramp.
     #[default]
     Ramp,
-    /// It takes the place of one that was lost or could not be opened.
+    /// A connection in the place of one that was lost or could not be opened.
     Replacement,
     /// A client of the storm in progress comes back.
     Storm,
@@ -196,7 +196,7 @@ pub(crate) enum Purpose {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Sweep {
-    /// Nothing: it was not held when the sweep began, or it has had its request.
+    /// No part: the connection was not held when the sweep began, or it has had its request.
     #[default]
     No,
     /// A request, when the sweep reaches it.
@@ -234,7 +234,7 @@ impl Parsers {
             self.parsers.push(self.fresh(true));
             self.parsers.len() as u32
         });
-        // One of HTTP/2 has been cleared, and goes on from where its connection is.
+        // A parser of HTTP/2 is kept: it was cleared, and `resume` loads the state of its connection.
         if !is_greeted && !Traits::of(self.protocol).has_streams {
             self.parsers[number as usize - 1] = self.fresh(false);
         }
@@ -254,7 +254,7 @@ impl Parsers {
         }
     }
 
-    /// The parser is for the connection at `index`, and goes on from where that is.
+    /// Loads the stored state of the connection at `index` into parser `number`, if there is one.
     #[inline]
     fn resume(&mut self, number: u32, index: u32) {
         if let Some(rest) = self.rests.get(index as usize)
@@ -285,8 +285,8 @@ impl Parsers {
     }
 }
 
-/// Slots for which memory is set aside at once, in a worker; untouched pages of it cost nothing.
-/// 2^22 are 400 MB of addresses; a slab that needs more grows by copying.
+/// Slots of a worker for which addresses are reserved at once; untouched pages cost nothing. 2^22 slots are 400 MB of
+/// addresses; a larger slab grows by copying.
 const RESERVED_MAX: u64 = 1 << 22;
 
 /// The part of a slot in the sharing of connections.
@@ -296,7 +296,7 @@ pub(crate) struct Lane {
     connection: u32,
     /// Times that its operation was sent before, and not begun by the server.
     pub(crate) again: u8,
-    /// The slot is a connection, and stands in its pool's ring.
+    /// Whether the slot is a connection in its pool's ring.
     pub(crate) is_in_ring: bool,
 }
 
@@ -317,8 +317,8 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// An empty slab, with addresses set aside for `conns`: growing by doubling would copy it, and
-    /// leave the copies behind, while the connections are being opened.
+    /// Creates an empty slab, with addresses reserved for `conns`: growing by doubling would copy it, and leave the
+    /// copies behind, while the connections are being opened.
     pub(crate) fn with_capacity(conns: u64, plan: &LoadPlan) -> Self {
         let reserved = conns.min(RESERVED_MAX) as usize;
         let mut slab = Self {
@@ -440,7 +440,7 @@ impl Slab {
         number.map_or(&[], |number| self.parsers.parsers[number as usize].said(key))
     }
 
-    /// When the sleep of the connection's script ends; `None` where it does not sleep.
+    /// Returns the end of the sleep of the connection's script; `None` if it does not sleep.
     pub(crate) fn sleeps_until(&self, index: u32) -> Option<Nanos> {
         let number = self.hot[index as usize].parser.checked_sub(1)?;
         self.parsers.parsers[number as usize].sleeps_until()
@@ -495,7 +495,7 @@ impl Slab {
         self.free.push(index);
     }
 
-    /// Frees a slot that had no socket. Its timer stays in the wheel, for whoever has the slot next.
+    /// Frees a slot that had no socket. Its timer stays in the wheel, for the slot's next use.
     pub(crate) fn release_lane(&mut self, index: u32) {
         self.forget_lane(index);
         let hot = &mut self.hot[index as usize];

@@ -1,5 +1,5 @@
-//! The connections of one worker: their records, TLS sessions and timers, over a transport. They know nothing of
-//! operations but the record in which they stand.
+//! The connections of one worker: their records, TLS sessions and timers, over a transport. This module knows nothing
+//! of operations but their record.
 
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
@@ -250,8 +250,8 @@ impl Conns {
         self.slab.link(index).map_or(Sent::NOTHING, |link| self.pump.send(link, &[]))
     }
 
-    /// Reads and forgets what has come, up to 64 KiB: a socket that is closed with unread bytes sends a RST, and the
-    /// peer may lose what it was told last.
+    /// Reads and discards up to 64 KiB of received bytes: a socket that is closed with unread bytes sends a RST, and
+    /// the peer may lose the last bytes sent to it.
     pub(super) fn discard_unread(&mut self, index: u32) {
         let Some(socket) = &self.slab.hot[index as usize].socket else { return };
         let mut unread = [0; 4 << 10];
@@ -340,7 +340,7 @@ impl Conns {
         Some(index)
     }
 
-    /// When [`Self::next_expired`] will return a connection next.
+    /// Returns the time at which [`Self::next_expired`] will return a connection next.
     pub(super) fn next_timer(&self) -> Nanos {
         self.wheel.poll_timeout().unwrap_or(Nanos::MAX)
     }
@@ -379,8 +379,8 @@ impl IndexMut<u32> for Conns {
     }
 }
 
-/// TLS sessions whose expanded keys a worker keeps. Those of a hold are idle nearly always, and
-/// their keys are made anew when they are not; short connections are gone when keys have gathered.
+/// Returns the number of TLS sessions whose expanded keys a worker keeps. Sessions of a hold are nearly always idle,
+/// and make their keys anew when needed; short connections are gone when keys have gathered.
 fn busy_sessions(plan: &LoadPlan, conns_max: u64) -> u64 {
     match plan.pacing {
         Pacing::Hold(_) => 32,

@@ -89,7 +89,7 @@ impl Control {
         }
     }
 
-    /// As [`super::Load::start`].
+    /// Starts the load; see [`super::Load::start`].
     pub fn start(&self, epoch: Nanos) {
         self.epoch_ns.store(epoch.0.max(1), Ordering::Release);
     }
@@ -100,14 +100,14 @@ impl Control {
         (epoch_ns > 0).then_some(Nanos(epoch_ns))
     }
 
-    /// As [`super::Load::stop`].
+    /// Stops the load after `grace`; see [`super::Load::stop`].
     pub fn stop(&self, grace: Nanos) {
         let ends = clock::monotonic_ns().saturating_add(grace.0);
         self.grace_ends_ns.store(ends, Ordering::Release);
         self.stop.fetch_max(Stop::Soon as u8, Ordering::AcqRel);
     }
 
-    /// As [`super::Load::stop_now`].
+    /// Stops the load at once; see [`super::Load::stop_now`].
     pub fn stop_now(&self) {
         self.stop.store(Stop::Now as u8, Ordering::Release);
     }
@@ -140,7 +140,7 @@ impl Control {
             && self.missing.load(Ordering::Acquire) <= 0
     }
 
-    /// As [`super::Load::steer`].
+    /// Changes the hold; see [`super::Load::steer`].
     pub fn steer(&self, id: u32, steer: Steer) {
         // A list is whole also when a thread panicked beside it.
         let mut steers = lock(&self.steers);

@@ -1,8 +1,8 @@
-//! Deliveries of what the load itself publishes: whether each came, how often, in which order, and how late.
+//! Deliveries of messages that the load itself publishes: whether each came, how often, in which order, and how late.
 //!
-//! Each payload begins with a stamp that names the publisher's connection and counts its publishes. What must come
-//! is known from the plan: which subscriptions of the load match the topic. A subscription of one thread may get
-//! what another thread or another agent publishes, so that only sums tell what was lost.
+//! Each payload begins with a stamp that names the publisher's connection and counts its publishes. The plan determines
+//! the expected deliveries: the subscriptions of the load that match the topic. A subscription of one thread may get
+//! what another thread or another agent publishes, so that only sums show losses.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -22,12 +22,12 @@ const PAIRS_MAX: usize = 1 << 22;
 const BEHIND_MAX: u32 = u64::BITS;
 /// Once nothing is published any more, deliveries are waited for until none has come for so long.
 pub(super) const QUIET: Nanos = Nanos::from_secs(5);
-/// Stands for a number of subscriptions that is not known yet.
+/// A number of subscriptions that is not known yet.
 const UNKNOWN: u32 = u32::MAX;
 
 /// One worker's part in it.
 pub(super) struct Deliveries {
-    /// Which messages are the load's own.
+    /// Number in the stamps of the load's own messages.
     run: u32,
     pub(super) shard: Shard,
     /// The threads whose clock is read here, too.
@@ -40,9 +40,9 @@ pub(super) struct Deliveries {
     seen: HashMap<u64, Seen, BuildHasherDefault<PairHasher>>,
     /// Deliveries that are still to come, as far as this worker knows; of others it may get more than that.
     pub(super) missing: i64,
-    /// When a message came last.
+    /// Time of the latest message.
     pub(super) came: Nanos,
-    /// When nothing more is waited for; set once nothing more is published.
+    /// Time at which the wait for deliveries ends; set once nothing more is published.
     pub(super) settles_by: Option<Nanos>,
 }
 
@@ -151,7 +151,7 @@ impl Deliveries {
     }
 }
 
-/// Returns the number that distinguishes a load from others of the same run: those of a search have seeds of their own.
+/// Returns the number that distinguishes a load from others of the same run: each load of a search has its own seed.
 pub(super) const fn of_load(run: u32, seed: u64) -> u32 {
     run.wrapping_add(seed as u32)
 }
@@ -179,7 +179,7 @@ enum Arrival {
     /// For the first time, behind a later one.
     Behind,
     Repeated,
-    /// So far behind that it may be either.
+    /// So far behind that it may be first or repeated.
     Unclassified,
 }
 
@@ -209,7 +209,7 @@ impl Seen {
     }
 }
 
-/// Spreads pairs of small numbers (splitmix64's last step); nobody else chooses them.
+/// Spreads pairs of small numbers (splitmix64's last step); no outsider chooses them.
 #[derive(Default)]
 struct PairHasher(u64);
 

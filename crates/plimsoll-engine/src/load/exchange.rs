@@ -27,7 +27,7 @@ use crate::pump::{SendOutcome, Sent};
 /// 256 KiB, about 0.1 ms.
 const READS_PER_TURN: u32 = 4;
 
-/// Stands for a close frame without a code (RFC 6455 7.4.1).
+/// A close frame without a code (RFC 6455 7.4.1).
 const NO_CLOSE_CODE: u16 = 1005;
 
 /// Returns `true` if `bytes` are line ends only.
@@ -383,7 +383,7 @@ impl Worker {
         let (is_busy, is_reused) = (hot.state == State::Busy, hot.reused);
         // The end of a script's pause brings no bytes.
         let begins = is_busy && !hot.answer_begun && !is_streamed && !bytes.is_empty();
-        // Empty lines may stand between answers (RFC 9112, 9.2).
+        // Empty lines between answers are allowed (RFC 9112, 9.2).
         if is_http && (begins || !is_busy) && is_blank(bytes) {
             return bytes.len();
         }

@@ -49,7 +49,7 @@ impl Worker {
         self.plan.handshake_only && self.plan.tls.resume_ratio > 0.0
     }
 
-    /// When an idle connection is no longer waited on for tickets; `None` if it is not at all.
+    /// Returns the time at which the wait for tickets on an idle connection ends; `None` if there is no such wait.
     pub(super) fn tickets_due(&self, index: u32) -> Option<Nanos> {
         let since = self.conns[index].since;
         self.waits_for_tickets().then(|| since + TICKET_WAIT)

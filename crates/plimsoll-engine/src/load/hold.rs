@@ -52,7 +52,7 @@ pub(super) struct Hold {
     ended: u64,
     /// Connections being opened; opening <= opening_max.
     opening: u64,
-    /// Those of them that a ramp wants; ramp_opening <= opening.
+    /// Connections of `opening` that a ramp wants; ramp_opening <= opening.
     ramp_opening: u64,
     /// Replacements to be tried.
     replacements_due: u64,
@@ -64,7 +64,7 @@ pub(super) struct Hold {
     ramps: Vec<u32>,
     /// The latest ramp that was done.
     ramped: u32,
-    /// Others have joined: the ramp in progress stands still until its new target is known.
+    /// Whether other workers have joined: the ramp in progress pauses until its new target is known.
     is_spreading: bool,
     /// Trims that wait for their turn, the one in progress first.
     pub(super) trims: VecDeque<TrimRun>,
@@ -110,7 +110,7 @@ impl Hold {
         self.pacer = Pacer::new(epoch, self.plan.connections_per_s, self.shard);
     }
 
-    /// This worker is one of so many from now on; a ramp in progress stands still until it comes again.
+    /// Sets the number of workers to at least `of`; a ramp in progress pauses until it is ordered again.
     pub(super) fn spread_over(&mut self, of: u32) {
         self.shard.of = of.max(self.shard.of);
         self.pacer = Pacer::new(self.epoch, self.plan.connections_per_s, self.shard);
@@ -176,7 +176,7 @@ impl Hold {
         self.pacer.next_due()
     }
 
-    /// An attempt has ended, well or not. Those of a storm are counted by the storm.
+    /// Notes the end of an attempt, well or not. The storm counts its own attempts.
     pub(super) const fn end_opening(&mut self, purpose: Purpose) {
         match purpose {
             Purpose::Ramp => {
@@ -222,7 +222,7 @@ impl Hold {
         self.tried > self.target || (self.tried == self.target && self.ramp_opening == 0)
     }
 
-    /// When the next connection that becomes usable has its first heartbeat.
+    /// Returns the time of the first heartbeat of the next connection that becomes usable.
     pub(super) fn first_beat(&mut self, now: Nanos) -> Nanos {
         let Some(period) = self.plan.heartbeat.filter(|period| *period > Nanos::ZERO) else {
             return Nanos::MAX;

@@ -65,8 +65,8 @@ impl Worker {
         false
     }
 
-    /// Destinations are taken in turn, each as often in succession as there are addresses: those
-    /// are taken in turn as well, and each destination has to see all of its own.
+    /// Returns the next destination. Each destination is used as many times in succession as it has addresses, because
+    /// addresses are used in turn as well, and each destination must use all of its own.
     pub(super) fn next_destination(&self) -> u32 {
         let destinations = &self.plan.destinations;
         let most = destinations.iter().map(|one| one.addresses.len()).max().unwrap_or(1);
@@ -160,9 +160,8 @@ impl Worker {
 
     // ---- heartbeats
 
-    /// The timer of a held connection has fired. Beats that came due while an answer was awaited
-    /// are counted as unsent; one that is due on an idle connection is sent. A sweep's request takes the place of the beat of
-    /// its period.
+    /// Handles the timer of a held connection. Beats that came due while an answer was awaited are counted as unsent;
+    /// one that is due on an idle connection is sent. A sweep's request replaces the beat of its period.
     pub(super) fn beat(&mut self, index: u32, now: Nanos) {
         let period = self.demand.hold().and_then(Hold::heartbeat);
         let is_silent = self.conns[index].is_in_storm() || !self.phases.is(Phase::Running);

@@ -25,9 +25,9 @@ pub(super) struct KeepAlive {
 /// A connection that may need pings.
 #[derive(Clone, Copy, Debug, Default)]
 struct Watched {
-    /// When something was sent last, ms.
+    /// Time of the latest send, ms.
     sent_ms: u32,
-    /// When the oldest PINGREQ that is not answered was sent, ms.
+    /// Time at which the oldest unanswered PINGREQ was sent, ms.
     pinged_ms: u32,
     /// The keep-alive, s; 0 where the slot needs no pings.
     period_s: u16,
@@ -111,20 +111,20 @@ impl KeepAlive {
         }
     }
 
-    /// When the connection in a slot has been silent for so long that it must ping: well before the end of the
-    /// keep-alive, because the ping is under way for some time.
+    /// Returns the time at which the silence of the connection in a slot requires a ping: well before the end of the
+    /// keep-alive, because the ping takes time to arrive.
     pub(super) fn pings_at(&self, index: u32) -> Option<Nanos> {
         let one = self.get(index)?;
         Some(self.began + Nanos::from_millis(u64::from(one.sent_ms) + one.period_ms() / 8 * 7))
     }
 
-    /// When a ping of the connection in a slot is given up.
+    /// Returns the time at which an unanswered ping of the connection in a slot is given up.
     pub(super) fn gives_up_at(&self, index: u32) -> Option<Nanos> {
         let one = self.get(index).filter(|one| one.pings > 0)?;
         Some(self.began + Nanos::from_millis(u64::from(one.pinged_ms) + one.period_ms()))
     }
 
-    /// When a timer must fire for the connection in a slot; [`Nanos::MAX`] for never.
+    /// Returns the time at which a timer must fire for the connection in a slot; [`Nanos::MAX`] for never.
     pub(super) fn next(&self, index: u32) -> Nanos {
         let both = self.pings_at(index).into_iter().chain(self.gives_up_at(index));
         both.min().unwrap_or(Nanos::MAX)

@@ -73,8 +73,7 @@ impl Worker {
         self.has_room(connection)
     }
 
-    /// Gives what waits to a shared connection, as far as it has room; a connection with more room than
-    /// that stands in the ring.
+    /// Starts waiting operations on a shared connection while it has room. A connection with room left joins the ring.
     pub(super) fn offer_room(&mut self, connection: u32, now: Nanos) {
         let destination = self.conns[connection].destination;
         self.conns[connection].beat_due = Nanos::ZERO;
@@ -91,8 +90,8 @@ impl Worker {
         self.note_starved(connection, now);
     }
 
-    /// A closed loop has no operations but those on its connections: what they would carry waits while the server allows
-    /// nothing, and fails when an answer to it would be given up.
+    /// Notes that the server allows no operation on a connection of a closed loop, whose operations all belong to
+    /// connections. The loop's next operation then waits, and fails when an answer to it would be given up.
     fn note_starved(&mut self, connection: u32, now: Nanos) {
         let is_starved = self.demand.is_closed()
             && self.conns[connection].peer == Peer::Open
@@ -209,7 +208,7 @@ impl Worker {
             return;
         }
         let mut sends_left = SENDS_PER_TURN;
-        // What the kernel does not take now goes on when there is room.
+        // Bytes that the kernel does not accept now are sent when there is room.
         while !self.conns.has_unsent(index) {
             let Some(mut client) = self.conns.slab.parser(index).shared() else { return };
             let requests = &self.requests;
@@ -270,7 +269,7 @@ impl Worker {
         }
     }
 
-    /// The operation of a slot has failed on a connection that goes on.
+    /// Ends the failed operation of a slot on a connection that continues.
     fn fail_stream(&mut self, index: u32, fault: StreamFault, now: Nanos) {
         let class = self.note_fault(index, fault, now);
         if matches!(fault, StreamFault::Reset(_)) {
@@ -349,7 +348,7 @@ impl Worker {
         self.conns.slab.release_lane(index);
     }
 
-    /// As [`Self::drop_lane`], and another operation may have its place.
+    /// Drops a lane like [`Self::drop_lane`], and lets another operation have its place.
     pub(super) fn reset_lane(&mut self, index: u32, now: Nanos) {
         let connection = self.conns.slab.connection_of(index);
         self.drop_lane(index);

@@ -1,4 +1,4 @@
-//! The messages that nobody asked for.
+//! Unrequested messages.
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::websocket::Push;

@@ -1,4 +1,4 @@
-//! Merges the events of the workers into those of the load.
+//! The merge of the workers' events into events of the load.
 
 use std::collections::{BTreeMap, VecDeque};
 

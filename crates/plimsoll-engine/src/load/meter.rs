@@ -113,8 +113,8 @@ impl Meter {
         }
     }
 
-    /// An operation has ended well, so long after its intended start and its actual one, of which
-    /// the kernel's stamp may tell the parts.
+    /// Counts an operation that ended well. `corrected` is its latency from the intended start, `uncorrected` from the
+    /// actual one; `stamped` has the parts that the kernel's stamp shows.
     pub(crate) fn count_ok(
         &mut self,
         corrected: Nanos,
@@ -149,7 +149,7 @@ impl Meter {
         tally.failures.attempts.count(class);
     }
 
-    /// When [`Self::advance`] has something to do next.
+    /// Returns the time at which [`Self::advance`] has something to do next.
     pub(crate) fn next_deadline(&self) -> Nanos {
         if self.epoch == Nanos::MAX {
             return Nanos::MAX;
@@ -219,7 +219,7 @@ impl Meter {
     }
 
     fn send(&self, event: WorkerEvent) {
-        // The receiver outlives the workers; if it does not, nobody is interested any more.
+        // The receiver outlives the workers; without a receiver the event does not matter.
         let _ = self.events.send(event);
     }
 }

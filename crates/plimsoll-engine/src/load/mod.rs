@@ -5,10 +5,10 @@
 //! whole seconds, merged over the threads, until the load has ended. Nothing here decides whether
 //! a result is good.
 //!
-//! Some subjects have two files. The file named by a noun (`storm`, `sweep`, `stamps`, `hold`, `deliveries`) has the state
-//! and its rules; it does not import the worker and can be tested alone. The file named by an *-ing* form (`storming`,
-//! `sweeping`, `stamping`, `holding`, `delivering`) is a part of `impl Worker` that connects this state with sockets and
-//! timers.
+//! Some subjects have two files. The file named by a noun (`storm`, `sweep`, `stamps`, `hold`, `deliveries`) has the
+//! state and its rules; it does not import the worker and can be tested alone. The file named by an *-ing* form
+//! (`storming`, `sweeping`, `stamping`, `holding`, `delivering`) is a part of `impl Worker` that connects this state
+//! with sockets and timers.
 
 use std::io;
 use std::sync::mpsc::Receiver;

@@ -21,8 +21,8 @@ use super::reasons::Why;
 use super::transport::Transport;
 use super::worker::Worker;
 
-/// Up to this many connections are closed by FIN when the load ends. More are reset, because so
-/// many sockets in TIME_WAIT would take the ports of the next run for a minute.
+/// Up to this many connections are closed by FIN when the load ends. If there are more, they are reset: their sockets
+/// in TIME_WAIT would take the ports of the next run for a minute.
 const CLOSE_BY_FIN_MAX: u64 = 10_000;
 
 impl Worker {

@@ -33,8 +33,8 @@ pub(super) struct Origins {
     remotes: Remotes,
     /// Unix socket that all connections go to.
     unix: Option<PathBuf>,
-    /// The next connection's number among those of all workers: its place in the source and the
-    /// destination addresses.
+    /// The next connection's number among the connections of all workers: its place in the source and the destination
+    /// addresses.
     next: u64,
     /// Workers of the whole load.
     workers: u64,

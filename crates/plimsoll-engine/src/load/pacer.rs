@@ -1,4 +1,4 @@
-//! When the next connection of a hold is opened: evenly, and never in a burst.
+//! The schedule of a hold's connections: they are opened evenly, and never in a burst.
 //!
 //! ```text
 //! all workers   | | | | | | | | | | | | | |     one connection every 1/rate
@@ -7,7 +7,7 @@
 //!                                               its schedule begins anew with the next one
 //! ```
 //!
-//! It knows no sockets: whether there is room is the caller's to say.
+//! The pacer knows no sockets: the caller decides whether there is room.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
@@ -24,7 +24,7 @@ pub(super) struct Pacer {
     step: u64,
     /// Something was due and could not be opened.
     is_held_back: bool,
-    /// Nothing was wanted, so that instants have passed unused.
+    /// Whether nothing was wanted, so that instants have passed unused.
     is_resting: bool,
 }
 
@@ -64,12 +64,12 @@ impl Pacer {
         true
     }
 
-    /// Nothing is wanted for now: what comes due meanwhile is not made up for.
+    /// Notes that no connection is wanted for now: instants that pass meanwhile are not made up for.
     pub(super) const fn rest(&mut self) {
         self.is_resting = true;
     }
 
-    /// When [`Self::poll_open`] has something to say next; `None` when that depends on room.
+    /// Returns the time at which [`Self::poll_open`] may open next; `None` if that depends on room.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         (!self.is_held_back).then(|| self.at(self.step))
     }
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(opens(&mut pacer, 0, 10_000_000, 1_000, true).len(), 10);
         assert_eq!(opens(&mut pacer, 10_000_000, 10_000_000, 1_000, false).len(), 0);
         assert_eq!(pacer.next_due(), None);
-        // 0.3 ms late for its own grid: it goes on from here.
+        // The worker is 0.3 ms late for its own grid, and continues from here.
         let resumed = opens(&mut pacer, 20_300_000, 10_000_000, 1_000, true);
         let expected: Vec<u64> = (0..10).map(|step| 20_300_000 + step * 1_000_000).collect();
         assert_eq!(resumed, expected);

@@ -7,7 +7,7 @@ pub(super) enum Phase {
     Prewarming,
     Ready,
     Running,
-    /// Nothing new is started; what is waiting may still be sent until the grace ends.
+    /// No operation is started; waiting ones may still be sent until the grace ends.
     Draining,
 }
 
@@ -20,9 +20,9 @@ pub(super) struct Phases {
     /// End of the time over which the load's rate is counted: no operation starts later. [`Nanos::MAX`] while a
     /// closed loop with a count of operations has not ended the last one.
     pub(super) window_ends: Nanos,
-    /// When the next operation is to be started, or a hold has something to do.
+    /// Time at which the next operation is to be started, or a hold has something to do.
     pub(super) next_due: Option<Nanos>,
-    /// When waiting operations are given up as unsent; set once draining.
+    /// Time at which waiting operations are given up as unsent; set once draining.
     sending_ends: Nanos,
 }
 
@@ -54,7 +54,7 @@ impl Phases {
         }
     }
 
-    /// When a worker has something to start or a window to end.
+    /// Returns the time at which a worker has something to start or a window to end.
     pub(super) fn next_deadline(&self) -> Nanos {
         let due = self.next_due.unwrap_or(Nanos::MAX);
         if self.is(Phase::Running) { due.min(self.window_ends) } else { due }

@@ -31,12 +31,11 @@ pub(super) struct Pool {
     pub(super) cap: u32,
     /// Connections that exist, opening ones included; open <= cap.
     open: u32,
-    /// Those of them that are not yet usable; opening <= open.
+    /// Connections of `open` that are not yet usable; opening <= open.
     pub(super) opening: u32,
-    /// Tokens of connections that became idle, oldest first: every connection is used in turn.
-    /// Each idle connection is in it once; those of connections that have closed since are stale.
-    /// A new connection is opened only when it is empty or for one that was taken from it, so it
-    /// never holds more than `cap`.
+    /// Tokens of connections that became idle, oldest first: every connection is used in turn. Each idle connection is
+    /// in it once; tokens of connections that have closed since are stale. A new connection is opened only when the
+    /// queue is empty or for a connection that was removed from it, so it never holds more than `cap`.
     pub(super) idle: VecDeque<u64>,
     /// Due operations without a connection, oldest first.
     waiting: VecDeque<Op>,
@@ -52,7 +51,7 @@ impl Pool {
         self.open < self.cap
     }
 
-    /// When the next connection may be opened, if that is later than `now`.
+    /// Returns the time at which the next connection may be opened, if that is later than `now`.
     pub(super) fn paused(&self, now: Nanos) -> Option<Nanos> {
         (now < self.paused_until).then_some(self.paused_until)
     }

@@ -1,7 +1,7 @@
-//! Notes why operations and connections failed, in the tally of the present second.
+//! Reasons for failed operations and connections, in the tally of the present second.
 //!
-//! The beginnings of failing answers of HTTP/1.1 are stored until the answer is complete, for a few connections at a time and
-//! only while no body of that status has been stored in this second: a proxy says there what is wrong.
+//! The beginnings of failing answers of HTTP/1.1 are stored until the answer is complete, for a few connections at a
+//! time and only while no body of that status has been stored in this second: a proxy states there what is wrong.
 
 use std::fmt;
 

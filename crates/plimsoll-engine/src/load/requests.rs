@@ -96,7 +96,7 @@ pub(super) struct Requests {
     shard: Shard,
     /// The first number of a connection.
     numbers_from: u32,
-    /// Tells the load from others.
+    /// Number that distinguishes the load from others.
     run: u32,
     mqtt: Option<MqttPlan>,
     /// The target with the longest message of MQTT, if messages are published.
@@ -172,8 +172,8 @@ impl Requests {
         &self.all[target as usize]
     }
 
-    /// Appends what an operation sends instead of its target's bytes, where it has some of its own. A large
-    /// body follows them, see [`Request::sent_with_head`].
+    /// Appends the bytes of one operation if they differ from those of the target, as templates and stamps require. A
+    /// large body follows them, see [`Request::sent_with_head`].
     pub(super) fn write_own_bytes(&self, target: u32, filling: &Filling, out: &mut Vec<u8>) {
         let request = self.get(target);
         if let Some(template) = &request.template {
@@ -199,7 +199,7 @@ impl Requests {
         }
     }
 
-    /// Reports whether operations of a target have bytes of their own; those of a large body they share.
+    /// Reports whether each operation of a target has different bytes; a large body is shared by all.
     pub(super) fn has_own_bytes(&self, target: u32) -> bool {
         let request = self.get(target);
         request.template.is_some() || request.with_own_topic.is_some() || request.stamped_bytes > 0

@@ -43,7 +43,7 @@ impl Worker {
         let (destination, is_idle) = (hot.destination, hot.state == State::Idle);
         let is_at_once = self.conns.slab.age_ms(index, now) < AT_ONCE_MS;
         self.meter.tally().connections.closed_at_once += u64::from(is_at_once);
-        // In an open loop an operation that failed with its connection was an attempt of its own.
+        // In an open loop an operation that failed with its connection was itself an attempt.
         if self.demand.is_closed() || (is_idle && is_at_once) {
             self.pools.of(destination).note_futile(now);
         }

@@ -1,7 +1,7 @@
 //! Segments that the sockets of one worker sent, read from each when it closes.
 //!
-//! The kernel's sums over a host count the sockets of every program on it. Reading one socket takes about a microsecond:
-//! where more connections close than are read in a second, each that is read stands for several.
+//! The kernel's sums over a host count the sockets of every program on it. Reading one socket takes about a
+//! microsecond: if more connections close in a second than are read, each that is read represents several.
 
 use plimsoll_model::segments::SegmentCounts;
 use plimsoll_model::tally::Tally;
@@ -41,7 +41,7 @@ impl Segments {
     }
 }
 
-/// Returns the number of connections that the next one stands for, if `closed` have closed in this second; 0 if it is
+/// Returns the number of connections that the next one represents, if `closed` have closed in this second; 0 if it is
 /// not read.
 const fn stands_for(closed: u32) -> u32 {
     match closed {

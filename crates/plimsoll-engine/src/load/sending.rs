@@ -36,7 +36,7 @@ impl Worker {
         self.later.unpushed.push(self.conns.slab.token(index));
     }
 
-    /// Goes on with what one turn did not allow.
+    /// Continues the sends that the last turn did not complete.
     pub(super) fn push_on(&mut self, now: Nanos) {
         if self.later.unpushed.is_empty() {
             return;

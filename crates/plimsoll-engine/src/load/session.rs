@@ -39,7 +39,8 @@ impl Worker {
         }
     }
 
-    /// It was due when the answer before it was complete, and is sent in the same instant.
+    /// Sends the next request of a session. It is due when the previous answer is complete, and sent in the same
+    /// instant.
     fn send_next_of_session(&mut self, index: u32, now: Nanos) {
         let target = self.requests.after(self.conns[index].target);
         let is_recorded = self.meter.rows.choose();
@@ -67,7 +68,7 @@ impl Worker {
         let hot = &mut self.conns[index];
         hot.state = State::Closing;
         hot.since = now;
-        // The timer in the wheel is that of the answer, and may be due later.
+        // The timer in the wheel is the answer's, and may be due later.
         self.conns.rearm(index, now + FIN_WAIT);
     }
 }

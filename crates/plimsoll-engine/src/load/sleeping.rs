@@ -55,7 +55,7 @@ impl Worker {
         }
     }
 
-    /// Goes on with the script, and with what came while it slept.
+    /// Continues the script, with the bytes that came while it slept.
     fn wake(&mut self, index: u32, now: Nanos) {
         let generation = self.conns[index].generation;
         let early = self.conns.slab.parser(index).wake();

@@ -1,9 +1,9 @@
-//! Which operations are stamped, and how much of their latency is our own delay.
+//! The choice of the operations that are stamped, and our own delay in their latency.
 //!
-//! The kernel stamps the arrival of every answer; reading a stamp and recording what follows from it
-//! takes 0.2 us, up to 5 % of a request's CPU. At low rates that is nothing, and every operation is
-//! stamped. At others one of [`SAMPLED`] is, chosen by a hash of its connection and its number there,
-//! so that nothing is stored for it and no cycle of targets is met.
+//! The kernel stamps the arrival of every answer; reading a stamp and recording its durations takes 0.2 us, up to 5 %
+//! of a request's CPU. At low rates that is negligible, and every operation is stamped. At others one of [`SAMPLED`]
+//! is, chosen by a hash of its connection and its number there, so that no state is stored for it and no cycle of
+//! targets is met.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
@@ -34,7 +34,7 @@ pub(super) struct Stamps {
     /// connections must cost nothing, has none.
     pub(super) delays: Option<Vec<Delays>>,
     pub(super) arrears: Arrears,
-    /// When the bytes that are being handled arrived, where the kernel has stamped them.
+    /// Arrival of the bytes that are being handled, if the kernel has stamped them.
     pub(super) arrival: Option<Nanos>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Delays {
     pub(super) handshake: u32,
 }
 
-/// By how much the operations that are sent now may be late at the server because of us.
+/// Delay at the server, caused by us, of the operations that are sent now.
 #[derive(Default)]
 pub(super) struct Arrears {
     delay: Nanos,
@@ -147,7 +147,7 @@ impl Stamps {
         }
     }
 
-    /// The handshake of a stamped operation goes on with what was just read.
+    /// Notes that the handshake of a stamped operation continues with the bytes just read.
     pub(super) fn count_handshake(&mut self, index: u32, hot: &ConnHot, now: Nanos) {
         if let Some(arrival) = self.arrival
             && hot.has_op

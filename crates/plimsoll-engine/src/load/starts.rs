@@ -10,7 +10,7 @@ use plimsoll_model::starts::{BinSums, BinnedStarts, NARROW_BIN, StartCounts, WID
 #[derive(Debug)]
 pub(super) struct StartMeter {
     tolerance: Nanos,
-    /// When the last one was due, and when it was made.
+    /// Due time and actual time of the last start.
     last: Option<(Nanos, Nanos)>,
     narrow: Bins,
     wide: Bins,

@@ -33,7 +33,7 @@ pub(super) struct StormRun {
     pub(super) cursor: Option<u32>,
     /// The instant of the cut.
     pub(super) began: Nanos,
-    /// Clients whose connections were cut, and those of them that are back.
+    /// Clients whose connections were cut; `back` counts the ones that are back.
     cut: u64,
     back: u64,
     /// Clients that stop trying when their current attempts end.
@@ -125,7 +125,7 @@ impl StormRun {
         *tried = (self.opening + 1, now);
     }
 
-    /// When the attempt of the client in the slot `index` began.
+    /// Returns the time at which the attempt of the client in the slot `index` began.
     pub(super) fn attempt_began(&self, index: u32) -> Nanos {
         self.tries.get(index as usize).map_or(Nanos::ZERO, |(_, began)| *began)
     }
@@ -145,8 +145,8 @@ impl StormRun {
         false
     }
 
-    /// A share of the clients that are not back stops trying. Returns the number of those that waited; the others finish
-    /// their attempts.
+    /// Makes a share of the clients that are not back stop trying. Returns the number of waiting clients that stopped;
+    /// the others finish their attempts first.
     pub(super) fn withdraw(&mut self, share: f64) -> u64 {
         let trying = self.cut.saturating_sub(self.back + self.leaving);
         let leaving = (trying as f64 * share).ceil() as u64;
@@ -176,7 +176,7 @@ impl StormRun {
         self.to_cut == 0 && self.back == self.cut
     }
 
-    /// When the cut is due, or when [`Self::poll_attempt`] may have a client next.
+    /// Returns the time at which the cut is due, or at which [`Self::poll_attempt`] may have a client next.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         if self.to_cut > 0 {
             return Some(self.began);

@@ -36,7 +36,7 @@ impl Worker {
         self.meter.tally().storm.withdrawn += left;
     }
 
-    /// Goes on with the storm in progress; false when there may be more to do now.
+    /// Continues the storm in progress; `false` if there may be more to do now.
     pub(super) fn storm_due(&mut self, now: Nanos) -> bool {
         for _ in 0..BATCH {
             let slots = self.conns.slab.len() as u32;
@@ -107,7 +107,7 @@ impl Worker {
         }
     }
 
-    /// When the client of the storm in the slot gives up its attempt; `None` once it is back.
+    /// Returns the time at which the client of the storm in the slot gives up its attempt; `None` once it is back.
     pub(super) fn storm_patience_ends(&self, index: u32) -> Option<Nanos> {
         let storm = self.demand.hold()?.storm.as_deref()?;
         let began = self.conns[index].is_trying().then(|| storm.attempt_began(index))?;

@@ -1,8 +1,8 @@
 //! Many operations at once on one connection: streams of HTTP/2, publishes of MQTT.
 //!
-//! Each operation on a shared connection has a slot of its own, a *lane*, without a socket: times, timers,
-//! rows and stamps work by slot as they do elsewhere. The connection stands in its pool's ring while
-//! another stream may begin on it, and goes to the end of the ring with each that does.
+//! Each operation on a shared connection has its own slot, a *lane*, without a socket: times, timers, rows and stamps
+//! work by slot as they do elsewhere. The connection is in its pool's ring while another stream may begin on it, and
+//! moves to the end of the ring with each one that does.
 //!
 //! The effects of one event leave together, in one record and one call: `Worker::flush_streams`.
 
@@ -10,9 +10,9 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::Tally;
 use plimsoll_proto::conversation::Traits;
 
-/// An operation that servers have not begun is sent so many times more. A server that ends each connection
-/// after 1,000 requests, as nginx does, leaves some untouched several times; one that ends all of them at
-/// once must not keep an operation for ever.
+/// Times that an operation is sent again if servers have not begun it. A server that ends each connection after 1,000
+/// requests, as nginx does, leaves some untouched several times; one that ends all of them at once must not keep an
+/// operation for ever.
 pub(super) const AGAIN_MAX: u8 = 8;
 
 /// One worker's part in it.

@@ -1,8 +1,8 @@
 //! A sweep of a hold: every connection that was held when it began has to answer once more.
 //!
-//! Each is sent a request at its turn. One that is busy then has a heartbeat under way, whose end it waits for instead: a
-//! second request behind the first would measure this program's own queue. A connection that was lost before its turn gives an
-//! operation that is unsent.
+//! Each connection is sent a request at its turn. A busy connection has a heartbeat in flight, whose end the sweep
+//! waits for instead: a second request behind the first would measure this program's own queue. A connection that was
+//! lost before its turn counts as an unsent operation.
 //!
 //! A sweep asks whether all answer, not how many a second the server can take: it has a bounded
 //! number of requests in flight, as a ramp has of openings. What waits for a place keeps its
@@ -14,18 +14,18 @@ use plimsoll_model::Nanos;
 /// backends for each request that finds none idle: with half a million connections asked at
 /// 12,500/s it had opened 55,000 when it fell silent.
 pub(super) const IN_FLIGHT_MAX: u64 = 4_096;
-/// A request without an answer for so long makes room for another: a sweep of connections that are
-/// all silent goes on at 1,024/s.
+/// Time after which an unanswered request makes room for another: a sweep of connections that are all silent continues
+/// at 1,024/s.
 const SILENT_AFTER: Nanos = Nanos::from_secs(4);
 
 /// The bound on requests in flight.
 #[derive(Debug)]
 struct Places {
-    /// When the latest requests were sent, as many as there are places.
+    /// Send times of the latest requests, one for each place.
     sent_at: Box<[Nanos]>,
     sent: usize,
     in_flight: usize,
-    /// When the last place that somebody may have waited for came free.
+    /// Time at which the last place that a request may have waited for became free.
     free_since: Nanos,
 }
 
@@ -98,13 +98,13 @@ impl SweepRun {
         }
     }
 
-    /// When the next request is due by the schedule.
+    /// Returns the time at which the next request is due by the schedule.
     pub(super) fn intended(&self) -> Option<Nanos> {
         let gaps = self.due as f64 + self.turn;
         (self.planned > 0).then(|| self.began + Nanos((gaps * self.gap_ns) as u64))
     }
 
-    /// When the next request may be sent.
+    /// Returns the time at which the next request may be sent.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         self.intended().map(|intended| intended.max(self.places.free_at()))
     }

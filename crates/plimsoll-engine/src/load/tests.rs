@@ -202,7 +202,7 @@ fn no_close_notify_follows_half_a_record() {
 #[test]
 fn a_close_notify_is_not_the_peers_fin() {
     for sends_fin in [false, true] {
-        // So many that the load owns its ports.
+        // Enough connections for the load to own its ports.
         let (mut worker, socket, mut server) = over_tls(20_000);
         let mut wire = Vec::new();
         server.queue_close_notify();

@@ -21,7 +21,7 @@ impl Worker {
         self.plan.timeouts.deadline.unwrap_or_default() + self.plan.timeouts.linger
     }
 
-    /// When the connection gives up what it waits for; `None` when it waits for nothing.
+    /// Returns the time at which the connection stops waiting; `None` if it waits for nothing.
     fn gives_up_at(&self, index: u32) -> Option<Nanos> {
         let hot = &self.conns[index];
         match hot.state {

@@ -183,7 +183,7 @@ impl Transport {
         }
     }
 
-    /// As if the host's time had been set back by this much since the last second.
+    /// Pretends that the host's time was set back by `ns` since the last second.
     #[cfg(test)]
     pub(super) fn pretend_set(&mut self, ns: i64) {
         if let Some(clock) = &mut self.arrivals {

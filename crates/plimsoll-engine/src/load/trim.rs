@@ -9,8 +9,7 @@ use super::worker::Worker;
 const BATCH: usize = 64;
 
 impl Worker {
-    /// Goes on with the trim in progress and begins the next one when it is done; false when there
-    /// may be more.
+    /// Continues the trim in progress and begins the next one when it is done; `false` if there may be more to do.
     pub(super) fn trim_due(&mut self, now: Nanos) -> bool {
         for _ in 0..BATCH {
             let slots = self.conns.slab.len() as u32;

@@ -1,18 +1,18 @@
 //! Messages of WebSocket that answer nothing.
 //!
 //! A message that the server sends on its own while an operation awaits its answer cannot be distinguished from the
-//! answer, unless the plan says what an answer is. It is taken for one, the answer itself for that to the next operation,
-//! and so on: what is left of it is that more messages come than were sent. So that the last message is not missed, a
-//! load listens for a moment after its last answer. Where each operation has a connection of its own, the first
-//! connection of each thread stays open and listens until then.
+//! answer, unless the plan says what an answer is. The message counts as this answer, the answer counts as the next
+//! operation's, and so on: in the end more messages have come than were sent. A load listens for a moment after its
+//! last answer, so that the last message is not missed. If each operation has its own connection, the first connection
+//! of each thread stays open and listens until then.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_proto::conversation::Traits;
 use plimsoll_sys::clock;
 
-/// Bounds of the time for which a load listens after its last answer: twice the longest time that an answer took, since a message that was
-/// taken for an answer halves the time of one at most; within these bounds.
+/// Bounds of the time for which a load listens after its last answer. The time itself is twice the longest answer,
+/// since a message that is mistaken for an answer at most halves a measured time.
 pub(super) const LISTEN_MIN: Nanos = Nanos::from_millis(100);
 pub(super) const LISTEN_MAX: Nanos = Nanos::from_secs(1);
 

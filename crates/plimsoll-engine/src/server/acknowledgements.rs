@@ -30,7 +30,7 @@ impl MqttRules {
 pub(super) struct Acknowledgements {
     /// In the order of their times: each is delayed as long as the others.
     pub(super) waiting: VecDeque<(Nanos, [u8; ACKNOWLEDGEMENT_BYTES])>,
-    /// When the client has been silent for too long.
+    /// Time at which the client has been silent for too long.
     pub(super) silent_until: Nanos,
 }
 

@@ -74,7 +74,7 @@ pub(super) const QUEUED: u16 = 1 << 10;
 pub(super) const WEBSOCKET: u16 = 1 << 11;
 /// The client's CONNECT was accepted.
 pub(super) const MQTT_CONNECTED: u16 = 1 << 12;
-/// It speaks version 5.
+/// The connection speaks version 5.
 pub(super) const MQTT_5: u16 = 1 << 13;
 
 /// The connection speaks HTTP/2.
@@ -110,7 +110,7 @@ pub(super) struct Active<N> {
     /// Server half of a connection that speaks HTTP/2.
     pub(super) http2: Option<Box<Server<Answering<N>>>>,
     pub(super) notes: N,
-    /// Request bytes after the current request; at most those of one read.
+    /// Request bytes after the current request; at most the bytes of one read.
     pub(super) stash: Vec<u8>,
     /// The frame that is sent when the sleep is over; at most one read's worth.
     pub(super) delayed: Vec<u8>,
@@ -162,13 +162,13 @@ impl<N> Active<N> {
 pub(super) struct Conn<N> {
     // ---- 16 bytes: identity
     pub(super) socket: Option<Socket>,
-    /// Tells a late event of the slot's earlier owner from one of this.
+    /// Distinguishes a late event of the slot's earlier owner from one of this owner.
     pub(super) generation: u32,
     pub(super) active: Option<Box<Active<N>>>,
     // ---- 16 bytes: time
     /// When the phase ends by itself.
     pub(super) deadline: Nanos,
-    /// When the wheel will ask; armed <= deadline, so that pushing the deadline back is free.
+    /// Time at which the wheel will ask; armed <= deadline, so that pushing the deadline back is free.
     pub(super) armed: Nanos,
     // ---- 20 bytes: the current answer
     pub(super) token: u64,

@@ -65,7 +65,7 @@ impl<N: Default> Connections<N> {
         None
     }
 
-    /// When a deadline may pass next.
+    /// Returns the earliest time at which a deadline may pass.
     pub(super) fn poll_timeout(&self) -> Option<Nanos> {
         self.wheel.poll_timeout()
     }

@@ -61,7 +61,7 @@ counters! {
     pushes,
     /// MQTT messages that were delivered, once or twice.
     deliveries,
-    /// Those of them that were delivered twice, on purpose.
+    /// Of `deliveries`, the messages that were delivered twice, on purpose.
     deliveries_repeated,
     /// MQTT messages that were not delivered, on purpose.
     deliveries_lost,

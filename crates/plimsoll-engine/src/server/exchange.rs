@@ -1,8 +1,8 @@
 //! The exchange on one connection: bytes in, requests to the service, answers out.
 //!
-//! [`Exchange::drive`] is the only way in. It goes on until the connection has to wait for the
-//! socket, a timer or its next turn, and never holds more than one read's worth of input and one
-//! piece of output for it, however slow the peer is.
+//! [`Exchange::drive`] is the only entry. It continues until the connection has to wait for the socket, a timer or its
+//! next turn, and never holds more than one read's worth of input and one piece of output for it, however slow the peer
+//! is.
 
 mod output;
 
@@ -35,8 +35,7 @@ const FILL_BYTES: usize = 16 * 1024;
 
 /// Bytes that one connection may move before the others get their turn.
 const TURN_BYTES: usize = 1 << 20;
-/// Answer bytes are handed to the kernel when so many have gathered, or when there is nothing
-/// else to do.
+/// Answer bytes are handed to the kernel when this number has gathered, or when there is nothing else to do.
 pub(super) const OUT_BYTES: usize = 32 * 1024;
 /// Memory of messages that are incomplete, or wait to be sent back, in all workers together; tests fill it.
 const KEPT_BYTES_MAX: usize = if cfg!(test) { 8 << 20 } else { 1 << 30 };
@@ -46,9 +45,9 @@ const LINGER_TIMEOUT: Nanos = Nanos::from_secs(1);
 /// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// There may be more to do at once; so many bytes were moved.
+    /// There may be more to do at once; this number of bytes was moved.
     More(usize),
-    /// Nothing can be done before an event of the socket or a timer.
+    /// The connection waits for an event of the socket or a timer.
     Wait,
     /// The answer is complete: close once it is sent.
     Finish,
@@ -80,7 +79,7 @@ pub(super) struct Exchange<S: Service> {
     accept_proxy: bool,
     /// This worker's part of [`KEPT_BYTES_MAX`].
     kept_bytes_max: usize,
-    /// Which CLOCK_MONOTONIC this process reads.
+    /// Identifier of the CLOCK_MONOTONIC that this process reads.
     pub(super) clock: u32,
     pub(super) counters: Arc<WorkerCounters>,
     pub(super) conns: Connections<S::Notes>,
@@ -160,7 +159,7 @@ impl<S: Service> Exchange<S> {
         let Some(index) = self.conns.slab.index_of(ready.token) else { return };
         let conn = &mut self.conns.slab[index];
         if ready.is_broken() && conn.phase == Phase::Sleeping {
-            // Nobody is left to wait for the answer.
+            // The client is gone, and does not wait for the answer.
             self.counters.conns_reset.add(1);
             self.close(index);
             return;
@@ -201,7 +200,7 @@ impl<S: Service> Exchange<S> {
         self.conns.renew_wheel();
     }
 
-    /// When there is something to do by itself; a time that has passed is now.
+    /// Returns the time at which there is something to do without an event; a time that has passed is now.
     pub(super) fn poll_timeout(&self) -> Option<Nanos> {
         if self.queue.is_empty() { self.conns.poll_timeout() } else { Some(Nanos::ZERO) }
     }

@@ -154,7 +154,7 @@ impl<S: Service> Exchange<S> {
         asked.then(|| Nanos::from_millis(conn.pieces_further.into()))
     }
 
-    /// When the next push is due. The connections of a worker are spread over the time between two pushes.
+    /// Returns the time of the next push. The connections of a worker are spread over the time between two pushes.
     fn next_push(&self, index: u32, every: Nanos) -> Nanos {
         let place = u64::from(index.wrapping_mul(GOLDEN_RATIO_32));
         let phase = ((u128::from(place) * u128::from(every.0)) >> 32) as u64;

@@ -1,5 +1,5 @@
-//! The server role: HTTP/1.1 and HTTP/2 over TCP and TLS, answered by a [`Service`], WebSocket, whose messages
-//! are sent back, and MQTT, whose publishes are acknowledged, and delivered to whoever publishes what it subscribed to.
+//! The server role: HTTP/1.1 and HTTP/2 over TCP and TLS, answered by a [`Service`]; WebSocket, whose messages are sent
+//! back; and MQTT, whose publishes are acknowledged and delivered to the publisher if it subscribed to them.
 //!
 //! Every worker thread has its own listening sockets on every port (SO_REUSEPORT), its own
 //! connections and its own service; nothing is shared while it runs but a stop flag. What an
@@ -54,7 +54,7 @@ pub enum ServeError {
         /// The system's reason and what to do.
         reason: String,
     },
-    /// Nothing to serve, or more than can be.
+    /// The plan has nothing to serve, or more than can be served.
     #[error(
         "a server needs 1 to 65535 listeners and at least 1 thread; the plan has {listeners} and {threads}"
     )]
@@ -124,7 +124,7 @@ impl ServerHandle {
         self.counters.clone()
     }
 
-    /// Tells the workers to close everything and end. Does not wait.
+    /// Signals the workers to close everything and end. Does not wait.
     pub fn stop(&self) {
         self.stop.set();
     }
@@ -155,7 +155,7 @@ impl ServerHandle {
 impl Drop for ServerHandle {
     fn drop(&mut self) {
         self.stop.set();
-        // Whoever cares about a worker's failure calls `join`.
+        // `join` reports a worker's failure.
         let _ = self.join_all();
     }
 }

@@ -50,7 +50,7 @@ pub struct Body {
     pub chunked: bool,
     /// Handed back to [`Service::next_delay`].
     pub token: u64,
-    /// A WebSocket that this opens gets a stamped message of `piece_bytes` each time so many milliseconds have
-    /// passed; 0 for none.
+    /// Period, in milliseconds, of the stamped messages of `piece_bytes` that a WebSocket opened by this answer gets; 0
+    /// for none.
     pub push_every_ms: u32,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use plimsoll_sys::Errno;
 use plimsoll_sys::poll::Waker;
 
-/// Tells workers to end.
+/// The signal that makes workers end.
 #[derive(Debug)]
 pub(super) struct Stop {
     flag: AtomicBool,

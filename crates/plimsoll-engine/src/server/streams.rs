@@ -1,8 +1,8 @@
-//! HTTP/2 on one connection: requests on many streams at once, each answered when and as large as the
-//! service says; calls of gRPC are answered with their own message.
+//! HTTP/2 on one connection: requests on many streams at once, each answered at the time and with the size that the
+//! service decides; gRPC calls are answered with their own message.
 //!
-//! The connection stays in [`Phase::Idle`], so that it goes on reading while answers wait: for their
-//! delays, for windows of flow control, or for their turn. Its one timer is due with the first of them.
+//! The connection stays in [`Phase::Idle`], so that it continues to read while answers wait for their delays, for
+//! windows of flow control, or for their turn. Its one timer is due with the first of them.
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::Request;
@@ -208,7 +208,7 @@ impl<S: Service> Exchange<S> {
         }
     }
 
-    /// As [`Self::write_stream`], of a call of gRPC: its message comes back, with the status behind it.
+    /// Writes a gRPC call like [`Self::write_stream`]: its message comes back, followed by the status.
     fn write_call(
         &mut self,
         server: &mut Server<Answering<S::Notes>>,

@@ -16,17 +16,17 @@ use super::stop::Stop;
 
 /// Events per wait.
 const EVENT_BATCH: usize = 256;
-/// Timers are looked at after so many events, so that a burst of handshakes (about 0.3 ms each)
-/// does not make sleeping answers late by more than a few of them.
+/// Events between two checks of the timers, so that a burst of handshakes (about 0.3 ms each) does not make sleeping
+/// answers late by more than a few of them.
 const EVENTS_PER_TIMER_CHECK: usize = 4;
 /// Connections accepted per event of a listener; the poller repeats the event for the rest.
 const ACCEPT_BATCH: usize = 32;
 /// Pause of accepting when descriptors or memory have run out; ends early when a connection
 /// closes.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
-/// After so many connections, once none has come for so long, the heap that their handshakes needed
-/// is handed back; with so many keys, once nothing has come at all, the keys are. It takes about a
-/// millisecond, so it must be worth it.
+/// After this many connections, and a pause of [`TIDY_PAUSE`] without a new one, the heap that their handshakes needed
+/// is handed back to the kernel. After [`TIDY_KEYS_MIN`] keys, and such a pause without any event, the keys are.
+/// Tidying takes about a millisecond, so it must be worth it.
 const TIDY_CONNS_MIN: u64 = 512;
 const TIDY_KEYS_MIN: usize = 1024;
 const TIDY_PAUSE: Nanos = Nanos::from_secs(1);
@@ -49,7 +49,7 @@ pub(super) struct Worker<S: Service> {
     /// Connections accepted since the heap was tidied, and when the last one was.
     accepted_untidied: u64,
     accepted_last: Nanos,
-    /// When the poller last had an event.
+    /// Time of the poller's latest event.
     events_last: Nanos,
     stop: Arc<Stop>,
     poller: Poller,

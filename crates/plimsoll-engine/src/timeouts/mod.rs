@@ -192,7 +192,7 @@ impl Waiting {
         });
     }
 
-    /// When the next wait, or the next opening, is long enough.
+    /// Returns the earliest time at which a wait, or an opening, is long enough.
     fn next_deadline(&self, began: Nanos) -> Nanos {
         let deadline = |conn: &Conn| match conn.waits_since {
             Some(since) => since + self.plan.wait,

@@ -18,7 +18,7 @@ const CARRIAGE: [&str; 5] =
 /// The effect of bytes from the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing is decided yet.
+    /// The bytes decide nothing yet.
     Nothing,
     /// The good answer is complete, and the wait begins.
     WaitBegins,
@@ -40,7 +40,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// `slow_ms` is the sleep that is asked of our own backend, where it stands behind the server.
+    /// Creates the script. `slow_ms` is the sleep that is requested from our own backend, if that is behind the server.
     pub(super) fn new(kind: ProbeKind, target: &Target, slow_ms: u64) -> Self {
         let is_head_request = target.method == "HEAD";
         let mut parser = ResponseParser::default();

@@ -18,7 +18,7 @@ use plimsoll_sys::socket::ListenSocket;
 use scripted::ScriptedServer;
 use served::serve;
 
-/// As fast as can be, silent, losses stay lost.
+/// A hold at the maximum rate, without heartbeats or replacements.
 const PLAIN: HoldPlan =
     HoldPlan { connections_per_s: 1e6, opening_max: 64, heartbeat: None, replace: false };
 
@@ -49,7 +49,7 @@ fn shards_add_up_to_what_was_asked_for() {
     let opened: u64 = (0..3)
         .map(|process| {
             let plan = plan(server.address(), PLAIN);
-            // Each thread is a part of its own.
+            // Each thread is one shard.
             let shard = Shard { index: process * plan.threads, of: 3 * plan.threads };
             let part = LoadPart { shard, ..LoadPart::WHOLE };
             let mut driver = Driver::start(LoadPlan { part, ..plan });
@@ -163,7 +163,7 @@ fn a_trim_closes_the_youngest_and_what_is_left_counts_as_tried() {
 fn a_trim_gives_up_what_is_being_opened() {
     let server = ScriptedServer::start();
     let mut driver = Driver::start(plan(server.address(), PLAIN).over_tls());
-    // Nobody answers the handshake.
+    // The server does not answer the handshake.
     let id = driver.steer(ramp(6));
     driver.steer_and_wait(trim(0));
     driver.wait_for(id);
@@ -199,8 +199,8 @@ fn a_sweep_waits_for_the_heartbeat_in_hand() {
     for conn in 0..6 {
         server.read_request(conn);
     }
-    // Every connection is busy with a heartbeat now, and stays so until it is answered below: also when its turn comes, which is
-    // before two more heartbeats of each have come due.
+    // Every connection is busy with a heartbeat now, and stays busy until it is answered below: also when its turn
+    // comes, which is before two more heartbeats of each have come due.
     let before = driver.whole.unsent;
     let id = driver.steer(sweep(Nanos::ZERO));
     driver.until(|so_far| so_far.unsent >= before + 12);

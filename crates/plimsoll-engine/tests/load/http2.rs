@@ -35,7 +35,7 @@ fn speak(stream: TcpStream, script: impl FnMut(u32) -> Does) {
     speak_after(opening, stream, script);
 }
 
-/// As [`speak`], but for what it sends first.
+/// Serves like [`speak`], but sends `opening` first.
 fn speak_after(opening: Vec<u8>, mut stream: TcpStream, mut script: impl FnMut(u32) -> Does) {
     let (mut server, mut out) = (Server::<()>::default(), opening);
     let (mut buffer, mut nth) = ([0; 4096], 0);

@@ -163,7 +163,7 @@ fn faults_of_the_server_are_counted_in_their_class() {
             "{what}: {:?}",
             tally.failures.operations
         );
-        // Each is timed, too, where whoever ended it may have had a timer.
+        // Each ending is timed as well if the side that caused it may have had a timer.
         let closer = match class {
             ErrorClass::Status5xx => Some(Closer::Status(503)),
             other => Closer::of_class(other),
@@ -240,7 +240,7 @@ fn what_ends_well_or_by_our_will_costs_nothing() {
 
 #[test]
 fn a_refusing_server_is_a_result() {
-    // An address of its own, or another test may listen on this port next.
+    // A separate address, or another test may listen on this port next.
     let listener = TcpListener::bind("127.77.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -314,7 +314,7 @@ fn shards_add_up_to_the_whole() {
     let scheduled: u64 = (0..3)
         .map(|process| {
             let plan = plan(server.address, open(1000.0, 100));
-            // Each thread is a part of its own.
+            // Each thread is one shard.
             let shard = Shard { index: process * plan.threads, of: 3 * plan.threads };
             run(LoadPlan { part: LoadPart { shard, ..LoadPart::WHOLE }, ..plan }).scheduled
         })
@@ -322,7 +322,7 @@ fn shards_add_up_to_the_whole() {
     assert_eq!(scheduled, 100);
 }
 
-/// Answers until the client's FIN; tells how many answers that were and how the end came.
+/// Answers until the client's FIN; reports how many answers that were and how the end came.
 fn answering_to_the_end(
     told: Sender<(u32, std::io::Result<usize>)>,
 ) -> impl Fn(TcpStream) + Send + Clone + 'static {

@@ -30,8 +30,8 @@ fn full_server(serves: u64) -> (Scripted, Arc<AtomicU64>) {
 #[test]
 fn a_full_server_is_not_asked_hundreds_of_times() {
     let closed = Pacing::Closed { duration: Some(Nanos::from_secs(2)), ops_total: None };
-    // In the open loop the first attempts, one for each operation that fails with its connection, and one per pause; in the
-    // closed loop a round of all connections per pause. Pauses begin anew after the first answers.
+    // In the open loop: the first attempts, one for each operation that fails with its connection, and one per pause.
+    // In the closed loop: a round of all connections per pause. Pauses begin anew after the first answers.
     let (in_open, in_closed) = (20 + 120 + 2 * 9, 20 + 2 * 9 * 20);
     for (pacing, keepalive, most) in [
         (open(60.0, 2_000), true, in_open),

@@ -91,7 +91,7 @@ fn without_a_trial_that_a_shared_cpu_would_slow_down_no_limit_is_named() {
 
 #[test]
 fn what_is_no_limit_on_operations_at_once_is_not_named_so() {
-    // CPUs elsewhere, which nobody watches: operations share them, and take longer from low loads on.
+    // CPUs elsewhere, which are not read: operations share them, and take longer from low loads on.
     let shared = |load: f64| 0.025 / (1.0 - load.min(0.97));
     // A limited rate before a server that answers at once, and before one that sleeps without a limit: the product with
     // its time is no whole number.

@@ -37,7 +37,7 @@ enum Moves {
     GaugeAbove(f64),
     /// A gauge that has one value below the tipping point, and another above it.
     Rise(f64, f64),
-    /// It does not move.
+    /// The value does not move.
     Fixed(f64),
 }
 
@@ -82,7 +82,8 @@ impl World {
         )
     }
 
-    /// The server's control group may use so many CPUs, and waits for them in nine of ten periods above the tipping point.
+    /// Limits the server's control group to `cpus` CPUs. It waits for them in nine of ten periods above the tipping
+    /// point.
     fn throttled(self, cpus: f64) -> Self {
         let of = [(Label::Cgroup, "haproxy")];
         self.with(Metric::CgroupCpuLimit, &of, Moves::Fixed(cpus))
@@ -102,7 +103,7 @@ impl World {
         self.seen(clients.clone(), clients)
     }
 
-    /// A process of so many threads, which are idle and go to sleep so often for each operation.
+    /// Adds a process with `threads` threads, which are idle and go to sleep `sleeps` times for each operation.
     fn workers(self, process: &str, role: &str, threads: usize, sleeps: f64) -> Self {
         let of = [(Label::Process, process)];
         (0..threads)
@@ -177,7 +178,7 @@ impl World {
         )
     }
 
-    /// Requests pile up, so many of them in HAProxy's queue.
+    /// Makes requests pile up, `queued` of them in HAProxy's queue.
     fn slow_backend(self, queued: f64) -> Self {
         self.with(Metric::HaproxyQueued, &[], Moves::GaugeAbove(queued)).with(
             Metric::HaproxyRequestsInService,
@@ -254,7 +255,7 @@ struct Search {
     /// The tipping point.
     at: f64,
     axis: Axis,
-    /// It ended with an interval.
+    /// Whether the search ended with an interval.
     is_found: bool,
     /// The ends of the interval over and below that, relative.
     off: f64,
@@ -296,7 +297,7 @@ fn diagnosed_by(
     diagnose(&Record { axis, tip, deadline, round_trip: world.round_trip, trials })
 }
 
-/// A server of one thread with a CPU of its own and a client beside it, nothing near its limit.
+/// A server of one thread with its own CPU and a client beside it; no resource is near its limit.
 fn free() -> World {
     World::default()
         .thread("haproxy", "server", "haproxy/0", 0.01, 4.0 * TIP)
@@ -375,7 +376,7 @@ fn a_full_resource_that_no_trial_above_shows_is_correlated() {
 #[test]
 fn a_resource_that_is_full_where_the_goals_were_met_for_the_last_time_is_predicted() {
     let world = free().limit("cgroup memory of haproxy", TIP, 2.6e8);
-    // Whoever is killed for lack of memory is not read any more.
+    // A process that was killed for lack of memory is not read any more.
     let mut loads = LOADS[..6].to_vec();
     loads.push((1.0, true));
     let found = diagnosed(&world, 1, &loads).expect("a trial below");
@@ -415,7 +416,7 @@ fn idle_cause(world: &World) -> (Cause, Grade) {
 fn what_keeps_a_machine_idle_is_told_by_the_operations_in_service() {
     let locked = |sleeps| free().workers("app", "server", 8, sleeps).serving(0.002);
     assert_eq!(idle_cause(&locked(2.8)), (Cause::SerialSection, Grade::Predicted));
-    // One at a time, and nobody waits for it: what serves it is not among what is read.
+    // One at a time, and no thread waits for it: the process that serves it is not read.
     assert_eq!(idle_cause(&locked(1.0)), (Cause::Unknown, Grade::Unknown));
 
     let pool = |threads, service| free().workers("app", "backend", threads, 1.2).serving(service);
@@ -439,7 +440,7 @@ fn what_keeps_a_machine_idle_is_told_by_the_operations_in_service() {
     let search = Search { at: 500.0, ..SEARCH };
     let found = diagnosed_by(search, &limited, 1, &LOADS).expect("a trial below");
     assert_eq!(found[0].resource.name, "operations at once, about 16");
-    // As many as the clients have connections.
+    // The number of the clients' connections.
     let busy = |above| Clients { service: Some(0.032), all_busy: above, ..Clients::default() };
     let ours = events.clone().seen(busy(None), busy(Some(17.0)));
     assert_eq!(idle_cause(&ours), (Cause::Unknown, Grade::Unknown));
@@ -485,7 +486,7 @@ fn pauses_are_regular_or_no_cause() {
     // One of them fell between two samples.
     assert_eq!(failing(&paused(&[5, 25, 65])), Cause::PeriodicPause);
     assert_eq!(failing(&paused(&[5, 15, 25, 45, 55, 65])), Cause::PeriodicPause);
-    // Or many in a row, as their time and that of the samples are nearly multiples.
+    // Or many in a row, if their period and the samples' are nearly multiples.
     assert_eq!(failing(&paused(&[2, 7, 12, 17, 47, 52, 57])), Cause::PeriodicPause);
     for at in [&[5, 9, 45, 52][..], &[3, 30, 41, 77], &[5, 7, 9, 11], &[40]] {
         assert_eq!(failing(&paused(at)), Cause::Unknown, "{at:?}");
@@ -508,7 +509,7 @@ fn without_an_interval_only_what_was_seen_is_named() {
     let refused = free().with(Metric::HaproxyConnectErrors, &[], Moves::Above(90.0));
     assert_eq!(cause(&refused, &LOADS), Cause::BackendRefuses);
     assert_eq!(cause(&free().stolen(0.3), lowest), Cause::Steal);
-    // Whoever has no CPU is slow, and refuses no more.
+    // A process without a CPU is slow, and refuses no more.
     let in_time = Clients { is_refused_only: true, ..Clients::default() };
     let refused = refused.stolen(0.3).seen(Clients::default(), in_time);
     assert_eq!(cause(&refused, &LOADS), Cause::BackendRefuses);

@@ -46,7 +46,7 @@ fn closed_loop() -> Summary {
 #[derive(Clone, Copy)]
 enum Speeds {
     Measured,
-    /// As if both were the same.
+    /// Treats both speeds as equal.
     Ignored,
     Unknown,
 }

@@ -79,7 +79,7 @@ fn every_objective_gets_an_interval_of_its_own_from_one_set_of_trials() {
             let truth = if goal.slo.starts_with("p99<100ms") { steps.1 } else { steps.0 };
             assert!(holds(goal, truth), "{truth}: {found:?}");
         }
-        // The fields outside are those of the first one.
+        // The outer fields are the first objective's.
         assert_eq!((tipping.lower, tipping.upper), (first.found.lower, first.found.upper));
         assert!(trials.len() < alone, "{} trials instead of {alone}", trials.len());
         assert!(spent <= Nanos::from_secs(320), "{spent}");

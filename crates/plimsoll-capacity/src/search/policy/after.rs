@@ -1,4 +1,4 @@
-//! The bounds stand: the SUT is overloaded on purpose to see whether it comes back.
+//! The phase after the final bounds: the SUT is overloaded on purpose to see whether it recovers.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::{Outcome, Phase, Recovery, TrialMeasurement, Unsettled};
@@ -14,7 +14,7 @@ const RECOVERY: f64 = 0.5;
 const RECOVERY_TRIALS: u32 = 4;
 
 impl Policy {
-    /// The bounds stand and are confirmed.
+    /// Plans the overload that follows confirmed bounds.
     pub(super) fn overload(&mut self, known: &Known<'_>, fit: &Fit, confirmed: f64) -> Want {
         let (Some(low), Some(high)) = (fit.lower, fit.upper) else {
             return Want::Finish(Outcome::Undecided { why: Unsettled::OneBound });

@@ -13,7 +13,7 @@ use super::super::trials::Role;
 use super::memory::{ExtendedTrial, LONGEST, Policy, SLOW_EXTENSION, Want};
 use crate::validity::is_drifting;
 
-/// The load that is confirmed is met by so many of the trials, as far as is known.
+/// Estimated share of the trials that meet the confirmed load.
 const CONFIRMED_SHARE: f64 = 0.9;
 /// Length of an extended confirmation, which follows one that drifts, in confirmations.
 const EXTENDED: u64 = 2;
@@ -25,7 +25,7 @@ const SAFE_TRIALS_MAX: u32 = 6;
 const STEPS_DOWN: [f64; 3] = [0.95, 0.9, 0.8];
 /// A server is slow that answers fewer operations in a confirmation.
 const SLOW_OPS: f64 = 1_500.0;
-/// For so many trials after the overload time is kept: most servers are back in the first.
+/// Time is reserved for this number of trials after the overload: most servers are back in the first.
 const RECOVERIES_KEPT: u32 = 2;
 /// An interval that is wider, relative, is first made narrower.
 const WIDE: f64 = 0.2;
@@ -93,7 +93,8 @@ impl Policy {
         (Outcome::Regular, Landmarks { stated, ..plan })
     }
 
-    /// It may have been accidents: some more trials there tell.
+    /// Plans some more trials at a load far below the interval that missed the objective: the misses may have been
+    /// accidents.
     fn plan_far_below(&mut self, known: &Known<'_>, lower: f64) -> Option<Want> {
         let load = known.missed_far_below(lower)?.highest;
         let limits = &known.task.limits;
@@ -150,7 +151,7 @@ impl Policy {
 
     /// The next trial with random arrivals; `None` if there were enough of them, or no time is left.
     fn plan_safe(&mut self, known: &Known<'_>, fit: &Fit) -> Option<Want> {
-        // The capacity that is stated is that of the end.
+        // The stated capacity applies to the end of the search.
         if let Some(sentinel) = self.plan_sentinel(known, fit) {
             return Some(sentinel);
         }

@@ -45,8 +45,8 @@ impl Policy {
         if is_test { (2 * split).min(SPLIT_MAX) } else { split }
     }
 
-    /// A valid trial after one over fewer threads that was INVALID: those were the limit, and the
-    /// search goes on with more.
+    /// Learns from a valid trial that follows an INVALID one over fewer threads: the threads were the limit, and the
+    /// search continues with more.
     pub(in super::super) fn learn_split(
         &mut self,
         request: &TrialRequest,

@@ -85,11 +85,11 @@ pub(super) enum ExtendedTrial {
     NotNeeded,
     /// The next confirmation is longer.
     Wanted,
-    /// It was made, or no time was left for it; it is not repeated.
+    /// The extended trial was made, or no time was left for it; it is not repeated.
     Done,
 }
 
-/// When the next sentinel is due, and at which load.
+/// The time of the next sentinel, and its load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sentinel {
     pub(super) anchor: Option<f64>,
@@ -193,7 +193,8 @@ impl Policy {
         is_over.then_some(Unsettled::Time { budget })
     }
 
-    /// Adds to the budget what a trial takes that a slow server needs for its operations; whether it was.
+    /// Extends the budget by the time of a trial that a slow server needs for its operations. Returns whether it was
+    /// extended.
     pub(super) fn extend_for(&mut self, known: &Known<'_>, span: Nanos) -> bool {
         let settings = &known.task.settings;
         let wanted = (known.evidence.spent + self.rest + span).since(settings.budget);

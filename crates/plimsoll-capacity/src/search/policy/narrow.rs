@@ -12,8 +12,8 @@ use super::super::levels::reading;
 use super::super::settings::HIGHEST_PER_S;
 use super::memory::{Policy, Want};
 
-/// An interval that is so many standard deviations of the capacity wide is narrow enough: the next
-/// trial's capacity differs by more.
+/// An interval that is this number of standard deviations of the capacity wide is narrow enough: the next trial's
+/// capacity differs by more.
 const WIDTH_SPREADS: f64 = 2.0;
 /// If the next verdict is foreseen so well, bits, further ones change nothing.
 const INFORMATION_MIN: f64 = 0.05;
@@ -74,8 +74,8 @@ impl Policy {
         readings.next().map_or_else(|| self.lowest(), |reading| reading.y.exp())
     }
 
-    /// An end of the interval beyond which nothing was measured: after a change of the server the
-    /// overloads tell its capacity, but a bound is a load that was offered.
+    /// Returns an end of the interval beyond which no load was measured: after a change of the server the overloads
+    /// show its capacity, but a bound is a load that was offered.
     pub(super) fn unmeasured_end(&self, known: &Known<'_>, fit: &Fit) -> Option<f64> {
         let (low, high) = fit.ends;
         let end = match (fit.lower, fit.upper) {
@@ -116,7 +116,7 @@ impl Policy {
         Some(outcome.map_or_else(|| self.plan(known), Want::Finish))
     }
 
-    /// Returns the information of a verdict at the load that tells most, bits, and that load.
+    /// Returns the highest information of a verdict at any load, in bits, and that load.
     fn most_telling(&self, known: &Known<'_>, fit: &Fit) -> (f64, f64) {
         let posterior = &fit.posterior;
         let (lowest, highest) = (self.lowest(), self.highest(known));

@@ -12,7 +12,7 @@ pub(super) struct Repeats {
     pub(super) invalid_in_a_row: u32,
     /// The last INVALID trial may have lacked threads.
     pub(super) may_need_threads: bool,
-    /// Over how many times the usual threads the load is spread; more once that was seen to help.
+    /// Factor on the usual number of threads; more once that has helped.
     pub(super) split: u32,
 }
 

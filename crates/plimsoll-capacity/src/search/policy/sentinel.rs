@@ -17,7 +17,7 @@ pub(super) const OVERLOAD: f64 = 1.2;
 const ANCHOR_OVER: std::ops::Range<f64> = 1.08..1.5;
 /// INVALID sentinels of one search: from then on the generator cannot make that load.
 const SENTINELS_INVALID_MAX: u32 = 3;
-/// Before the interval is so narrow nobody knows which load is an overload, and not a harmful one.
+/// While the interval is wider, it is not known which load is an overload without being a harmful one.
 const ANCHOR_WIDTH_MAX: f64 = 0.35;
 
 impl Policy {

@@ -46,7 +46,7 @@ impl Meter {
         }
     }
 
-    /// Nothing more is published here: whether nothing more is to be delivered, either, or it is waited for no longer.
+    /// Reports whether deliveries are complete or no longer waited for; called once this worker publishes nothing more.
     pub(crate) fn have_deliveries_settled(
         &mut self,
         plan: &LoadPlan,

@@ -56,7 +56,7 @@ impl Meter {
         self.note(conns, index, class, reason, now);
     }
 
-    /// Notes that a reset or an end of the stream has cut off the answer to the open operation, or has come instead of it.
+    /// Notes that a reset or an end of the stream has cut off or replaced the answer to the open operation.
     pub(crate) fn note_cut_off(
         &mut self,
         conns: &Conns,

@@ -50,7 +50,7 @@ fn calls_that_are_never_complete_end_their_connection() {
         let stream = 2 * nth + 1;
         [frame(1, 4, stream, &call()), data(stream).repeat(MEBIBYTE / 16_000)].concat()
     };
-    // As many as fit, and then one more than the bound; the server may be faster than this.
+    // Fills the memory, and sends one more than the bound; the server may be faster than this.
     for nth in 0..=KEPT as u32 {
         if client.0.write_all(&message(nth)).is_err() {
             break;

@@ -138,7 +138,7 @@ fn what_is_not_websocket_is_refused_with_its_code() {
         (status, &body[..]),
         (400, &b"Sec-WebSocket-Version is not 13; correct the client\n"[..])
     );
-    // As the service wishes; the connection goes on with HTTP.
+    // The service decides; the connection continues with HTTP.
     let mut client = Client::connect(address);
     client.send(upgrade("refuse: 1\r\n") + &request(""));
     assert_eq!(client.response().0, 400);
