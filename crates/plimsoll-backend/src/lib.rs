@@ -5,7 +5,7 @@
 //! | `sleep: MS` | waits a uniform random time in [0, MS] before the answer |
 //! | `sleep-fixed: MS` | waits exactly so long; wins over `sleep` |
 //! | `times: N` | a chunked answer: one piece and N further ones, each after its own wait |
-//! | `push: MS` | a WebSocket gets a message of that size each so many ms, 32 bytes at least, which begins with a stamp |
+//! | `push: MS` | a WebSocket gets a message of that size every MS ms, at least 32 bytes, which begins with a stamp |
 //! | `size: BYTES` | the size of each piece instead of `pong`'s 4 |
 //!
 //! It runs on our own engine, so it is never the only judge of our own client.
@@ -52,7 +52,7 @@ impl Backend {
         self.server.as_ref().map(ServerHandle::counters).unwrap_or_default()
     }
 
-    /// Tells it to close everything and end. Does not wait.
+    /// Signals it to close everything and end. Does not wait.
     pub fn stop(&self) {
         if let Some(server) = &self.server {
             server.stop();

@@ -1,4 +1,4 @@
-//! StatsD counters over UDP, from a thread of its own, once a second and once at the end.
+//! StatsD counters over UDP, from a separate thread, once a second and once at the end.
 //!
 //! Requests are counted by the workers as they are anyway; only sums leave, so a busy backend
 //! sends no more datagrams than a quiet one.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_model::Nanos;
 use plimsoll_sys::clock;
 
-/// The longest time for a whole answer. Each step of it has a timeout of its own.
+/// The longest time for a whole answer. Each step of it has its own timeout.
 pub(crate) const ANSWER_WAIT: Nanos = Nanos::from_secs(5);
 
 /// Timeout of connecting, and of each read and write.
@@ -49,7 +49,7 @@ pub(crate) fn tcp(
 ///
 /// # Errors
 ///
-/// Those of the stream, and [`ErrorKind::TimedOut`].
+/// The errors of the stream, and [`ErrorKind::TimedOut`].
 pub(crate) fn read(mut stream: impl Read, most: u64, wait: Nanos) -> Result<String, Error> {
     let until = Nanos(clock::monotonic_ns()) + wait;
     let (mut answer, mut part) = (Vec::new(), [0; 16 * 1024]);

@@ -1,4 +1,4 @@
-//! Trees of files that stand for a host in tests.
+//! Trees of files that represent a host in tests.
 
 use std::fs;
 

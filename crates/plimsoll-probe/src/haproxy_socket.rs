@@ -33,7 +33,7 @@ pub struct HaproxySocket(Address);
 enum Address {
     Unix(PathBuf),
     Abstract(String),
-    /// As written, with the host and the port in it.
+    /// A TCP address: the text as written, with its host and port.
     Tcp {
         written: String,
         host: String,
@@ -50,8 +50,8 @@ enum Family {
 }
 
 impl HaproxySocket {
-    /// HAProxy's answer to one command, at most `most` bytes of it; at the socket of its master process, that of
-    /// its first worker.
+    /// Returns HAProxy's answer to one command, at most `most` bytes of it. The socket of a master process returns the
+    /// answer of its first worker.
     pub fn ask(&self, command: &str, most: u64) -> io::Result<String> {
         let answer = self.ask_directly(command, most)?;
         if !answer.starts_with(UNKNOWN) {
@@ -61,7 +61,7 @@ impl HaproxySocket {
         Ok(if of_worker.starts_with(UNKNOWN) { answer } else { of_worker })
     }
 
-    /// Reports whether it is the socket of a master process, whose statistics are those of a worker.
+    /// Reports whether it is the socket of a master process, whose statistics come from a worker.
     pub fn is_master(&self) -> io::Result<bool> {
         let knows =
             |command| Ok::<_, io::Error>(!self.ask_directly(command, 64)?.starts_with(UNKNOWN));
@@ -87,7 +87,7 @@ impl HaproxySocket {
     }
 }
 
-/// Sends the command and reads the answer. The master process closes only when `end` has told it that no further
+/// Sends the command and reads the answer. The master process closes only when `end` has announced that no further
 /// command comes.
 fn exchange<S>(
     mut stream: S,
@@ -144,8 +144,8 @@ impl FromStr for HaproxySocket {
     }
 }
 
-/// `host:port`; without a host, or with `*`, what listens everywhere is reached by loopback. An IPv6 address may
-/// stand without brackets, as it does in HAProxy's configuration.
+/// Parses `host:port`. Without a host, or with `*`, the host is loopback, which reaches a socket that listens
+/// everywhere. An IPv6 address needs no brackets, as in HAProxy's configuration.
 fn of_tcp(written: &str, at: &str, family: Family) -> Option<Address> {
     let (host, port) = at.rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port > 0)?;
@@ -158,7 +158,7 @@ fn of_tcp(written: &str, at: &str, family: Family) -> Option<Address> {
     Some(Address::Tcp { written: written.to_owned(), host: host.to_owned(), port, family })
 }
 
-/// As it was written.
+/// Writes the text from which the socket was parsed.
 impl fmt::Display for HaproxySocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -19,7 +19,7 @@ pub fn link_bytes_per_s(root: &Path, device: &str) -> Option<f64> {
     (megabits > 0).then(|| f64::from(megabits) * 1e6 / 8.0)
 }
 
-/// Returns `device` and the interfaces below it: those of a bridge, a bond, or a VLAN.
+/// Returns `device` and the interfaces below it: the members of a bridge, a bond, or a VLAN.
 pub fn with_lower_devices(root: &Path, device: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::from([device.to_owned()]);
     let mut next = vec![device.to_owned()];

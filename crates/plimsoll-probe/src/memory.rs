@@ -29,12 +29,12 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
-    /// Reads `meminfo` and `slabinfo` below `proc_root` (`/proc`).
+    /// Reads `meminfo` and `slabinfo` below `proc_root` (`/proc`), and `net/sockstat` if `slabinfo` is not readable.
     pub fn read(proc_root: &Path) -> Self {
         Self::read_with(proc_root, FileCaches::read(proc_root))
     }
 
-    /// Reads `meminfo` alone: what the caches of files hold is known.
+    /// Reads `meminfo`, with the memory of file caches already known; `net/sockstat` if that of sockets is not.
     pub(crate) fn read_with(proc_root: &Path, caches: FileCaches) -> Self {
         let text = file::text(proc_root.join("meminfo")).unwrap_or_default();
         // Without the right to read slabinfo: their size on Linux 6.18.

@@ -1,4 +1,4 @@
-//! The configuration of a running mosquitto: the file of its command line and those of its `include_dir`.
+//! The configuration of a running mosquitto: the file of its command line and the files of its `include_dir`.
 
 use crate::file;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(crate) fn read(root: &Path, pid: u32) -> Option<Configuration> {
 }
 
 fn values<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
-    // A comment has a line of its own.
+    // A comment has a separate line.
     text.lines().filter_map(move |line| {
         let rest = line.trim().strip_prefix(name)?;
         rest.starts_with(char::is_whitespace).then(|| rest.trim())

@@ -13,7 +13,7 @@ const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
 const INCLUDES_MAX: u32 = 3;
 /// Files that are read in all.
 const FILES_MAX: usize = 64;
-/// The largest file that is read: whoever starts a server chooses its files.
+/// The largest file that is read: the user who starts a server chooses its files.
 pub(crate) const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The texts of the configuration that the title of the master names, without comments, the main file first:
@@ -35,7 +35,7 @@ pub(crate) fn of_worker(root: &Path, pid: u32) -> Option<Vec<String>> {
     Some(texts(root, &file::command_line(root, master)))
 }
 
-/// Every value of `name` in these texts: what stands between it and the semicolon.
+/// Returns every value of `name` in these texts: the text between it and the semicolon.
 pub(crate) fn values<'a>(texts: &'a [String], name: &'a str) -> impl Iterator<Item = &'a str> {
     let statements = texts.iter().flat_map(|text| text.split([';', '{', '}']));
     statements.filter_map(move |statement| {

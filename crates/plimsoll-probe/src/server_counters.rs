@@ -39,7 +39,7 @@ pub struct ServerCounters {
     pub incomplete: u64,
     /// Client connections accepted.
     pub connections: u64,
-    /// Those of each front end, by name, if the server tells them apart.
+    /// Counters of each front end, by name, if the server reports them separately.
     pub frontends: BTreeMap<String, Self>,
 }
 
@@ -71,10 +71,10 @@ pub struct PoolUse {
 /// Why a server's counters could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CounterError {
-    /// It cannot be reached.
+    /// The server cannot be reached.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It answered something else.
+    /// The answer has another form.
     #[error("the answer is not {0}")]
     Unexpected(&'static str),
 }
@@ -97,8 +97,8 @@ impl CounterSource {
         pools(&Self::ask_haproxy(socket, "show pools").ok()?)
     }
 
-    /// Reads how many TLS handshakes HAProxy began and could not end, also because the client left. `None` for another server,
-    /// and without an answer: reading nginx's page would be counted as a request.
+    /// Reads the number of TLS handshakes that HAProxy began and could not complete, also because the client left.
+    /// `None` for another server, and without an answer: reading nginx's page would be counted as a request.
     pub fn failed_handshakes(&self) -> Option<u64> {
         let Self::Haproxy(socket) = self else { return None };
         failed_handshakes(&Self::ask_haproxy(socket, "show stat").ok()?)
@@ -134,7 +134,8 @@ impl fmt::Display for CounterSource {
     }
 }
 
-/// The last line of `show pools`: `Total: 46 pools, 1049088 bytes allocated, 900000 used (~4096 by thread caches), 0 failures.`
+/// Reads the last line of `show pools`: `Total: 46 pools, 1049088 bytes allocated, 900000 used (~4096 by thread
+/// caches), 0 failures.`
 fn pools(answer: &str) -> Option<PoolUse> {
     let total = answer.lines().find(|line| line.starts_with("Total:"))?;
     let before = |words: &str| {

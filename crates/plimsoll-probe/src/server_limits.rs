@@ -40,8 +40,8 @@ fn servers_in_use(stat: &str) -> Vec<String> {
     in_use.map(|[proxy, name, _]| format!("{proxy}/{name}")).collect()
 }
 
-/// The processes of the HAProxy behind `socket`, by its own word; none where it does not answer. One on another host or in a
-/// container names numbers that mean nothing here, or another process.
+/// Returns the processes of the HAProxy behind `socket`, as it reports them; none if it does not answer. An HAProxy on
+/// another host or in a container reports ids that are meaningless here, or belong to another process.
 pub fn haproxy_processes(socket: &HaproxySocket) -> Vec<u32> {
     let info = CounterSource::ask_haproxy(socket, "show info").unwrap_or_default();
     let pids = info.lines().filter_map(|line| line.strip_prefix("Pid: ")?.trim().parse().ok());
@@ -89,10 +89,10 @@ fn of_frontends(answer: &str) -> Vec<LimitUse> {
     frontends.into_iter().filter_map(of_frontend).collect()
 }
 
-/// Reads limits of a rate of requests rather than of a number of connections. In `show info`: new connections, sessions and
-/// TLS sessions per second of the process. In `show stat`: sessions per second of each frontend with a `rate-limit`,
-/// the requests that each server with a `maxconn` has, and the connections to each server, of which there are as many
-/// as `ports`: those in TIME_WAIT are not known.
+/// Reads limits of a rate of requests rather than of a number of connections. In `show info`: new connections, sessions
+/// and TLS sessions per second of the process. In `show stat`: sessions per second of each frontend with a
+/// `rate-limit`, the requests that each server with a `maxconn` has, and the connections to each server, of which
+/// `ports` are possible: connections in TIME_WAIT are not known.
 pub(crate) fn of_rates(info: &str, stat: &str, ports: Option<u64>) -> Vec<LimitUse> {
     let rates = [
         (LimitKind::ConnectionRate, "ConnRate", "ConnRateLimit"),

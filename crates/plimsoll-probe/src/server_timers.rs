@@ -67,7 +67,7 @@ pub fn read(root: &Path, pid: u32) -> Vec<KnownTimer> {
     of_haproxy(&haproxy_files(root, &words, &folder).join("\n"))
 }
 
-/// The texts of the files after each `-f`; a folder stands for its files that end in `.cfg`.
+/// Returns the texts of the files after each `-f`; a folder means its files that end in `.cfg`.
 fn haproxy_files(root: &Path, words: &[&str], folder: &Path) -> Vec<String> {
     let named = words.windows(2).filter(|pair| pair[0] == "-f").map(|pair| folder.join(pair[1]));
     let files = named.flat_map(|path| {
@@ -100,7 +100,7 @@ fn of_haproxy(text: &str) -> Vec<KnownTimer> {
                 awaits,
             };
             timers.push(timer(awaits));
-            // In mode tcp nothing is told from rest: the server's side ends an idle connection, too.
+            // In mode tcp an answer and rest are not distinguished: the server's side ends an idle connection, too.
             if has_tcp && name == "server" {
                 timers.push(timer(Awaits::NextRequest));
             }

@@ -29,7 +29,7 @@ pub struct Received {
     refused: u64,
     /// Datagrams since the last reading, whatever was in them.
     datagrams: u64,
-    /// When the first reading began, and the last one with a datagram.
+    /// Time at which the first reading began; `heard` is the one of the last reading with a datagram.
     first: Option<Nanos>,
     heard: Option<Nanos>,
 }

@@ -72,7 +72,8 @@ impl ThreadTimes {
     }
 }
 
-/// For how long all threads of some processes ran, and were ready to run and did not; from `/proc/PID/task/*/schedstat`, in nanoseconds.
+/// Times for which all threads of some processes ran, and were ready to run and did not; from
+/// `/proc/PID/task/*/schedstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunTimes {
     /// On a CPU.

@@ -6,10 +6,10 @@
 //! less often on a CPU so slow that it would take more than 0.2 % of it, and adds up the CPU time. Readers take
 //! differences of the sums, so that each gets the mean of its own interval.
 //!
-//! The threads use `SCHED_BATCH`: they do not interrupt the server when they wake, and run to the end of a piece once it
-//! is their turn. Lower priorities measure something else. With `SCHED_IDLE`, a fifth of the pieces ran beside a busy
-//! loop. At nice 19 all did, but each wake-up of a server or client displaced them, which took two to four
-//! times the CPU time in the same work.
+//! The threads use `SCHED_BATCH`: they do not interrupt the server when they wake, and run to the end of a piece once
+//! it is their turn. Lower priorities measure something else. With `SCHED_IDLE`, a fifth of the pieces ran beside a
+//! busy loop. At nice 19 all did, but each wake-up of a server or client displaced them, which took two to four times
+//! the CPU time in the same work.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -108,7 +108,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Those since `earlier`.
+    /// Returns the pieces since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         let count = self.count.saturating_sub(earlier.count);
         Self { count, took: self.took.since(earlier.took) }

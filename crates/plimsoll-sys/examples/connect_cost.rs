@@ -12,8 +12,8 @@
 //!
 //! Each row fills the range to its share from one source address and then resets and reopens
 //! connections at random. Counted is the CPU time (user and system) of the process around socket(),
-//! bind() and connect(), which on loopback holds the server's half of the TCP handshake; the base
-//! row, at no occupancy, tells how much that is.
+//! bind() and connect(), which on loopback includes the server's half of the TCP handshake; the base row, at no
+//! occupancy, shows how much that is.
 #![expect(clippy::unwrap_used, reason = "an experiment that cannot run should say so and end")]
 
 use std::net::{IpAddr, SocketAddr};
@@ -119,7 +119,7 @@ fn main() {
     let mut source = 1_u8;
     for percent in [0_u32, 50, 90, 99] {
         for exact in [false, true] {
-            // An address of its own, so that no row meets what the one before left.
+            // A separate address, so that no row meets the sockets of the previous one.
             source += 1;
             let mut row = Row::new(IpAddr::from([127, 77, 0, source]), &host, exact);
             let remote = row.server.local_address().unwrap();

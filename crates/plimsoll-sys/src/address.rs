@@ -29,8 +29,8 @@ pub fn is_own(address: IpAddr) -> bool {
     is_routed_here(&routes, address)
 }
 
-/// The addresses that connections to `remote` can come from, the kernel's choice first: those of the
-/// same kind on its interface. Empty where there is no route.
+/// Returns the addresses that connections to `remote` can come from: the kernel's choice first, then the addresses of
+/// the same kind on its interface. Empty if there is no route.
 pub fn sources_towards(remote: IpAddr) -> Vec<IpAddr> {
     let Some(chosen) = source_towards(remote) else { return Vec::new() };
     let all = interface_addresses();

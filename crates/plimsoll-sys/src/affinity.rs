@@ -22,8 +22,8 @@ pub fn usable_cpus() -> Vec<u32> {
     }
 }
 
-/// `cpus` in an order in which the threads of one core stand beside each other; as it was where the kernel
-/// does not tell them.
+/// Sorts `cpus` so that the threads of one core are adjacent. CPUs whose core the kernel does not report are sorted by
+/// number.
 pub fn by_core(mut cpus: Vec<u32>) -> Vec<u32> {
     cpus.sort_by_cached_key(|cpu| (first_of_core(*cpu).unwrap_or(*cpu), *cpu));
     cpus

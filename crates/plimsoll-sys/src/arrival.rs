@@ -1,4 +1,4 @@
-//! When the kernel received TCP data (SO_TIMESTAMPING, software), on CLOCK_MONOTONIC.
+//! The time at which the kernel received TCP data (SO_TIMESTAMPING, software), on CLOCK_MONOTONIC.
 //!
 //! Linux stamps each packet with CLOCK_REALTIME as it enters the stack, before it reaches a socket;
 //! a stamped read returns the stamp of the last segment that it has taken bytes from. No privilege
@@ -49,7 +49,7 @@ impl ArrivalClock {
         self.offset.differs(before)
     }
 
-    /// As if CLOCK_REALTIME had been set back by so much since it was read last, for tests.
+    /// Pretends that CLOCK_REALTIME was set back by `ns` since it was read last, for tests.
     pub const fn pretend_set(&mut self, ns: i64) {
         self.offset.ahead_ns += ns;
     }
@@ -100,7 +100,7 @@ impl Socket {
         ask_for_stamps(self)
     }
 
-    /// As [`Self::recv`], with the arrival of the last of these bytes where it was stamped.
+    /// Receives like [`Self::recv`], and returns the arrival of the last of these bytes if it was stamped.
     pub fn recv_stamped(&self, buffer: &mut [u8]) -> Result<(usize, Option<Stamp>), Errno> {
         let mut control = Control([0; CONTROL_BYTES]);
         let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };

@@ -14,8 +14,8 @@ pub fn monotonic_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Which CLOCK_MONOTONIC [`monotonic_ns`] reads: the same number for all processes of a kernel since it was
-/// booted; 0 where the kernel does not tell.
+/// Returns an identifier of the CLOCK_MONOTONIC that [`monotonic_ns`] reads: the same number for all processes of a
+/// kernel since it was booted; 0 if the kernel does not report it.
 pub fn monotonic_clock() -> u32 {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     // FNV-1a.

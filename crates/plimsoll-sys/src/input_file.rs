@@ -47,11 +47,11 @@ pub fn open_regular(path: &Path) -> Result<File, Error> {
         return Err(is_other());
     }
     let file = open_at_once(path)?;
-    // The name may be that of another file by now.
+    // The name may belong to another file by now.
     if file.metadata()?.is_file() { Ok(file) } else { Err(is_other()) }
 }
 
-/// Opens a file for reading, and waits for nobody to write to it.
+/// Opens a file for reading without waiting for a writer, as a FIFO would.
 fn open_at_once(path: &Path) -> Result<File, Error> {
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }

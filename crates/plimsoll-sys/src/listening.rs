@@ -1,6 +1,6 @@
-//! Listening TCP sockets of other processes, and how long their accept queues may be.
+//! Listening TCP sockets of other processes, and the lengths of their accept queues.
 //!
-//! The length is the socket's, not the process's: whoever has a descriptor of it may call listen(2) again,
+//! The length belongs to the socket, not to the process: any process with a descriptor of it may call listen(2) again,
 //! which changes nothing else.
 
 use std::fs;
@@ -24,7 +24,7 @@ const DESCRIPTORS_MAX: usize = 256;
 pub struct Listening(OwnedFd);
 
 impl Listening {
-    /// Those of process `pid`, which needs CAP_SYS_PTRACE or its user; none of one that has ended.
+    /// Returns the listening sockets of process `pid`, which needs CAP_SYS_PTRACE or its user; none if it has ended.
     pub fn of_process(pid: u32) -> Result<Vec<Self>, Errno> {
         let pid = pid_of(pid)?;
         let process = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -70,7 +70,7 @@ impl Listening {
         tcp_info::queue_max(&self.0)
     }
 
-    /// Lets so many wait; the kernel allows no more than net.core.somaxconn.
+    /// Sets the most connections that may wait; the kernel allows no more than net.core.somaxconn.
     pub fn set_queue_max(&self, most: u32) -> Result<(), Errno> {
         net::listen(&self.0, i32::try_from(most).unwrap_or(i32::MAX))
     }

@@ -1,7 +1,7 @@
 //! Settings of the C library's allocator. Rust's allocator is a thin layer over it.
 //!
-//! In place of musl's, which takes a lock for each block, mimalloc is linked: a handshake costs a sixth less CPU, and pages can
-//! be handed back.
+//! In place of musl's allocator, which takes a lock for each block, mimalloc is linked: a handshake costs a sixth less
+//! CPU, and pages can be handed back.
 
 /// Makes the allocator give large blocks back as soon as they are freed.
 ///
@@ -18,8 +18,8 @@ pub fn keep_large_blocks_apart() {
     }
 }
 
-/// Hands unused heap pages back to the kernel: with glibc those of all threads, with mimalloc those of this
-/// thread. Takes about 1 ms for each 10 MB of heap: not for a busy loop.
+/// Hands unused heap pages back to the kernel: with glibc the pages of all threads, with mimalloc those of this thread.
+/// Takes about 1 ms for each 10 MB of heap: not for a busy loop.
 pub fn give_back_unused() {
     // SAFETY: malloc_trim changes nothing that a program can see, on any thread.
     #[cfg(target_env = "gnu")]

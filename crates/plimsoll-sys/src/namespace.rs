@@ -25,7 +25,7 @@ const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
-/// Those of an address: include/uapi/linux/if_addr.h.
+/// Attributes of an address: include/uapi/linux/if_addr.h.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 /// struct nlmsghdr, and struct ifinfomsg.
@@ -78,7 +78,7 @@ impl Namespace {
         Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Runs `work` in it, on a thread of its own.
+    /// Runs `work` in it, on a separate thread.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         on_thread(|| self.enter().map(|()| work()))?
     }
@@ -128,8 +128,8 @@ impl Namespace {
         })?
     }
 
-    /// Switches the interface `name` on or off; both ends of a link lose their carrier with one of them. The kernel drops
-    /// the routes by way of an interface that is switched off, and restores only those to its own prefixes.
+    /// Switches the interface `name` on or off; both ends of a link lose their carrier with one of them. The kernel
+    /// drops the routes through an interface that is switched off, and restores only the routes to its own prefixes.
     pub fn switch(&self, name: &str, on: bool) -> io::Result<()> {
         self.run(|| set_flags(name, if on { libc::IFF_UP as u32 } else { 0 }))?
     }
@@ -168,7 +168,7 @@ fn set_up(name: &str) -> io::Result<()> {
     set_flags(name, libc::IFF_UP as u32)
 }
 
-/// Sets the flag IFF_UP of the interface `name` of this thread's namespace to that of `flags`.
+/// Sets the flag IFF_UP of the interface `name` of this thread's namespace to its value in `flags`.
 fn set_flags(name: &str, flags: u32) -> io::Result<()> {
     // struct ifinfomsg: family, type, index, flags, and which flags change.
     let mut body = vec![0; 4];
@@ -270,7 +270,7 @@ mod tests {
         let Some((here, there)) = pair() else { return };
         let listener = there.run(|| TcpListener::bind((THERE, 0))).unwrap().unwrap();
         let at = listener.local_addr().unwrap();
-        // Nobody else does.
+        // Outside of the namespaces nothing reaches it.
         assert!(TcpStream::connect(at).is_err());
         let from = "198.18.200.7:0".parse().unwrap();
         let connected = here.run(|| {

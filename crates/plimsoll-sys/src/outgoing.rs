@@ -74,7 +74,7 @@ impl Outgoing {
         Self::with_choice(remote, PortChoice::of_kernel(), first_bytes)
     }
 
-    /// As [`Self::new`], asking for ports in the way given.
+    /// Creates a socket like [`Self::new`], with the given choice of ports.
     pub fn with_choice(
         remote: SocketAddr,
         choice: PortChoice,

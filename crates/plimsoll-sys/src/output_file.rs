@@ -17,7 +17,7 @@ use rustix::process::geteuid;
 
 /// The mode of a file that only its owner can read.
 pub(crate) const PRIVATE: u32 = 0o600;
-/// Links that lead to what this process has open.
+/// Links to files that this process has open.
 const OWN_STREAMS: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
 const OWN_DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 

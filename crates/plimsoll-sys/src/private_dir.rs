@@ -1,5 +1,5 @@
-//! Directories that only their owner can enter: scratch directories under names that nobody can foresee, and those that
-//! a user names.
+//! Directories that only their owner can enter: scratch directories under unpredictable names, and directories that a
+//! user names.
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -133,7 +133,7 @@ impl ScratchDir {
 impl Drop for ScratchDir {
     fn drop(&mut self) {
         if !self.is_renamed {
-            // What stays in a directory for temporary files harms nobody.
+            // A leftover in a directory for temporary files is harmless.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -164,7 +164,7 @@ mod tests {
     fn it_takes_a_name_once_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("runs/run.2");
-        // A result whose name only resembles that of the part.
+        // A result whose name only resembles the part's.
         fs::create_dir_all(folder.path().join("runs/run.part")).unwrap();
         let scratch = ScratchDir::beside(&place).unwrap();
         fs::write(scratch.path().join("file"), "x").unwrap();

@@ -26,9 +26,9 @@ pub enum Group {
     /// This process's: the terminal's signals reach the child too.
     #[default]
     Same,
-    /// A group of its own, with the child's pid as its number.
+    /// A new group, with the child's pid as its number.
     Own,
-    /// A session of its own, out of the terminal's reach; the child's pid is its number.
+    /// A new session, out of the terminal's reach; the child's pid is its number.
     Session,
 }
 
@@ -52,13 +52,13 @@ pub struct Ties {
     pub network: Option<Namespace>,
 }
 
-/// Takes a variable out of this process's environment, so that no child of it inherits the value. To be called before there
-/// is a second thread: afterwards the value is read, and stays.
+/// Takes a variable out of this process's environment, so that no child of it inherits the value. To be called before
+/// there is a second thread: afterwards the value is read, and stays.
 pub fn take_variable(name: &str) -> Option<OsString> {
     let value = env::var_os(name)?;
     let is_alone = fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1);
     if is_alone {
-        // SAFETY: this is the only thread, so that nobody reads or changes the environment meanwhile.
+        // SAFETY: this is the only thread, so that no other reads or changes the environment meanwhile.
         unsafe { env::remove_var(name) };
     }
     Some(value)
@@ -100,7 +100,7 @@ fn spawner() -> io::Result<Sender<Order>> {
             let child = order.command.spawn();
             // Closes our copies of the pipes that the child was given.
             drop(order.command);
-            // Whoever ordered it may have given up; the child's ties hold all the same.
+            // The caller may have given up; the child's ties hold all the same.
             let _ = order.reply.send(child);
         }
     })?;
@@ -209,8 +209,8 @@ pub fn has_ended(pid: u32) -> bool {
     }
 }
 
-/// Reaps every child that has ended, adopted ones included. Whoever waits for one of them by its
-/// number gets ECHILD.
+/// Reaps every child that has ended, adopted ones included. A later wait for one of them by its number fails with
+/// ECHILD.
 pub fn reap_all() {
     while matches!(process::waitpid(None, WaitOptions::NOHANG), Ok(Some(_)) | Err(Errno::INTR)) {}
 }
@@ -225,7 +225,8 @@ pub fn with_descendants(pids: &[u32]) -> io::Result<Vec<u32>> {
     Ok(families(pids, &process_table()?))
 }
 
-/// Returns the living processes among `pids` and their descendants that have no living child: workers, without their masters.
+/// Returns the living processes among `pids` and their descendants that have no living child: workers, without their
+/// masters.
 pub fn workers_of(pids: &[u32]) -> io::Result<Vec<u32>> {
     let table = process_table()?;
     let parents: HashSet<u32> = table.iter().map(|entry| entry.parent).collect();
@@ -279,7 +280,7 @@ struct Entry {
 impl Entry {
     /// Reads `/proc/PID/stat`; `None` for a process that has ended and waits to be reaped.
     fn parse(pid: u32, stat: &str) -> Option<Self> {
-        // The name stands in parentheses and may itself contain some.
+        // The name is in parentheses and may itself contain some.
         let (_, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
@@ -375,7 +376,7 @@ mod tests {
         assert!(is_alive(pid) && !has_ended(pid));
         kill_group(pid, Signal::KILL).unwrap();
         assert_eq!(wait(pid).unwrap().signal(), Some(libc::SIGKILL));
-        // Its number is its own until it is reaped: a signal to its group meets nobody else.
+        // Its number is reserved until it is reaped: a signal to its group reaches no other process.
         kill_group(pid, Signal::TERM).unwrap();
         reap(pid);
         assert!(!is_alive(pid) && kill_group(pid, Signal::TERM).is_err());

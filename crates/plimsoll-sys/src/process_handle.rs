@@ -63,8 +63,8 @@ impl ProcessHandle {
         }
     }
 
-    /// Returns the wait status: of a process that nobody has waited for from the process table, afterwards from the
-    /// descriptor.
+    /// Returns the wait status: from the descriptor, or else from the process table, which lists the process until its
+    /// parent has waited for it.
     fn status(&self) -> Option<i32> {
         let in_table = || {
             let directory = format!("/proc/{}", self.pid);
@@ -118,7 +118,7 @@ mod tests {
             drop(child.stdin.take());
             let mut polled = [PollFd::new(&handle.descriptor, PollFlags::IN)];
             assert_eq!(poll(&mut polled, None), Ok(1));
-            // Nobody has waited for it.
+            // No parent has waited for it.
             let seen = handle.ended().unwrap().unwrap();
             assert_eq!((seen.code(), seen.signal()), (code, signal));
             child.wait().unwrap();

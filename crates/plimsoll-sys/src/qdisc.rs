@@ -32,7 +32,7 @@ pub struct Qdisc {
     pub drops: u32,
 }
 
-/// Those of all interfaces, at most 1,024.
+/// Returns the queueing disciplines of all interfaces, at most 1,024.
 pub fn qdiscs() -> Result<Vec<Qdisc>, Errno> {
     let socket = netlink::socket(None)?;
     let mut found = Vec::new();

@@ -153,7 +153,7 @@ mod tests {
         let second = SharedMemory::open(&first.path()).unwrap();
         assert_eq!(first.bytes(), second.bytes());
         assert!(second.bytes().starts_with(b"head x") && second.bytes().ends_with(b"xtail"));
-        // Nobody can cut it off under those that have mapped it.
+        // A sealed file cannot be truncated under the processes that have mapped it.
         let writable = File::options().write(true).open(first.path());
         assert!(writable.is_err() || writable.unwrap().set_len(0).is_err());
         drop(first);

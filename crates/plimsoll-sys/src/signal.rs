@@ -21,18 +21,18 @@ pub struct Interrupts(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the first signal came; 0 = none yet.
+    /// Time of the first signal; 0 = none yet.
     first_ns: AtomicU64,
     /// The exit code that the first signal asks for; 0 = none yet.
     exit_code: AtomicI32,
 }
 
 impl Interrupts {
-    /// Takes over SIGINT, SIGTERM and, unless it is ignored as by `nohup`, SIGHUP, and turns SIGPIPE into an error of the write. Call it once,
-    /// in the process that the user started; its coordinator stops the agents.
+    /// Takes over SIGINT, SIGTERM and, unless it is ignored as by `nohup`, SIGHUP, and turns SIGPIPE into an error of
+    /// the write. Call it once, in the process that the user started; its coordinator stops the agents.
     pub fn install() -> io::Result<Self> {
         let state = Arc::new(State::default());
-        // Whose terminal is gone wants what whoever ends the process wants.
+        // The loss of the terminal ends the process as SIGTERM does.
         let hung_up = (!is_ignored(libc::SIGHUP)).then_some((libc::SIGHUP, 143));
         for (signal, exit_code) in
             [(libc::SIGINT, 130), (libc::SIGTERM, 143)].into_iter().chain(hung_up)

@@ -33,7 +33,7 @@ pub enum Connecting {
     InProgress,
 }
 
-/// When this end sends first.
+/// Time at which this end sends its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstBytes {
     /// Immediately after the connection is established: the ACK of the SYN-ACK goes with them.
@@ -167,8 +167,8 @@ impl AsFd for Socket {
 pub struct ListenSocket(OwnedFd);
 
 impl ListenSocket {
-    /// Listens on `address` (port 0: any free one), sharing the port with other sockets of this
-    /// user that ask for it, so that every worker has a queue of its own.
+    /// Listens on `address` (port 0: any free one), sharing the port with other sockets of this user that ask for it,
+    /// so that every worker has a separate queue.
     pub fn bind(address: SocketAddr, backlog: i32) -> Result<Self, Errno> {
         let fd = tcp_socket(address)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
@@ -203,8 +203,8 @@ impl AsFd for ListenSocket {
     }
 }
 
-/// A port that is kept for programs of this user that will share it (`SO_REUSEPORT`): nobody else
-/// can listen on it, and until they do connections are refused.
+/// A port that is kept for programs of this user that will share it (`SO_REUSEPORT`): no other program can listen on
+/// it, and until they do connections are refused.
 #[derive(Debug)]
 pub struct ReservedPort(OwnedFd);
 

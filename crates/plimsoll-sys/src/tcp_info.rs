@@ -20,7 +20,7 @@ const SENT_AT: usize = 136;
 pub struct SentSegments {
     /// All of them, SYNs and acknowledgements included; 0 before Linux 4.2.
     pub sent: u32,
-    /// Those among them that had been sent before.
+    /// Segments of `sent` that were retransmissions.
     pub sent_again: u32,
 }
 

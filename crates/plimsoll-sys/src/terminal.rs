@@ -137,14 +137,14 @@ pub fn restore() {
     // SAFETY: made from a box above, and never freed.
     let before = unsafe { &*before };
     let terminal = stdio::stderr();
-    // Output that was stopped with Ctrl-S goes on.
+    // Output that was stopped with Ctrl-S continues.
     let _ = tcflow(terminal, Action::OOn);
     let mut writable = [PollFd::new(&terminal, PollFlags::OUT)];
     let timeout = Timespec::try_from(STUCK_AFTER).ok();
     if poll(&mut writable, timeout.as_ref()).is_ok_and(|ready| ready > 0) {
         let _ = rustix::io::write(terminal, LEAVE);
     }
-    // In the background this would stop the process; whoever is in front has settings of their own.
+    // In the background this would stop the process, and the foreground process has its own settings.
     if tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()) {
         let _ = tcsetattr(terminal, OptionalActions::Now, before);
     }

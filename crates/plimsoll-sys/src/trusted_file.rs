@@ -17,7 +17,7 @@ use thiserror::Error;
 
 const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o022;
-/// Permissions that a key must not have, and those that one of root's must not have: a group may read that, as in a volume
+/// Permissions that a key must not have; `OTHERS_OF_ROOTS` for a key of root's, which a group may read, as in a volume
 /// with a secret of Kubernetes.
 const OTHERS: u32 = 0o077;
 const OTHERS_OF_ROOTS: u32 = 0o037;
@@ -25,7 +25,7 @@ const OTHERS_OF_ROOTS: u32 = 0o037;
 /// Why a file or directory is not believed.
 #[derive(Debug, Error)]
 pub enum TrustError {
-    /// It could not be read.
+    /// The path could not be read.
     #[error("{}: {source}", path.display())]
     Io {
         /// Path of the file.
@@ -33,7 +33,7 @@ pub enum TrustError {
         /// The system's reason.
         source: io::Error,
     },
-    /// It is a link, or no file or no directory where one is expected.
+    /// The path is a link, or no file or no directory if one is expected.
     #[error("{} is a symbolic link, or not a {expected}", path.display())]
     Kind {
         /// Path of the file.
@@ -125,12 +125,12 @@ pub fn open(path: &Path) -> Result<File, TrustError> {
     Ok(file)
 }
 
-/// Opens a file of keys for reading. A link is followed, since volumes of Kubernetes consist of links; the file behind it is
-/// what counts.
+/// Opens a file of keys for reading. A link is followed, since volumes of Kubernetes consist of links; the checks apply
+/// to the file behind it.
 ///
 /// # Errors
 ///
-/// As of [`open`].
+/// The errors of [`open`].
 pub fn open_linked(path: &Path) -> Result<File, TrustError> {
     open(&fs::canonicalize(path).map_err(TrustError::io(path))?)
 }

@@ -1,6 +1,6 @@
-//! The allocator and the connecting against this host's kernel, on loopback. Every test has
-//! source addresses and ports of its own. A listener of any other program may still be in the way
-//! of some port, so the tests count what was refused instead of presuming it.
+//! The allocator and connections against this host's kernel, on loopback. Every test has separate source addresses and
+//! ports. A listener of any other program may still occupy some port, so the tests count what was refused instead of
+//! presuming it.
 #![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

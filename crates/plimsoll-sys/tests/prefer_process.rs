@@ -1,4 +1,4 @@
-//! A process that prefers itself. A test process of its own: it changes all of its threads.
+//! A process that prefers itself. It is a separate test process, because it changes all of its threads.
 
 use std::process::Command;
 use std::sync::mpsc;

@@ -38,7 +38,7 @@ pub(crate) fn is_rsa(connection: &rustls::Connection) -> bool {
 }
 
 impl Handshake {
-    /// Reads those of a connection that rustls still has; `None` until its handshake is done.
+    /// Reads the parameters of a connection that rustls still has; `None` until its handshake is done.
     pub(crate) fn of_rustls(connection: &rustls::Connection) -> Option<Self> {
         if connection.is_handshaking() {
             return None;

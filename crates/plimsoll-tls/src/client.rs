@@ -90,9 +90,8 @@ impl ClientContext {
     }
 }
 
-/// Seeds aws-lc before anything is measured. Unless it was built with
-/// AWS_LC_SYS_NO_JITTER_ENTROPY, as .cargo/config.toml asks for in this repository only, its first
-/// random number takes 100 ms of CPU, and it would be that of the first handshake.
+/// Seeds aws-lc before any measurement. Unless it was built with AWS_LC_SYS_NO_JITTER_ENTROPY, as .cargo/config.toml
+/// asks for in this repository only, its first random number takes 100 ms of CPU, which the first handshake would pay.
 fn draw_first_random_number() -> Result<(), ConfigError> {
     random::<1>().map(drop)
 }
@@ -160,8 +159,8 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
     Ok(config)
 }
 
-/// The order in which browsers offer suites. SHA-256, which comes with AES-128, has instructions of
-/// its own in CPUs; SHA-384 takes a quarter of a client's CPU for a handshake.
+/// Sorts suites in the order in which browsers offer them. CPUs have instructions for SHA-256, which comes with
+/// AES-128; SHA-384 takes a quarter of a client's CPU for a handshake.
 fn aes128_first(mut suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipherSuite> {
     // Stable, so that versions and signatures stay in rustls's order.
     suites.sort_by_key(|suite| {
@@ -171,7 +170,7 @@ fn aes128_first(mut suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipherSui
     suites
 }
 
-/// Reports whether a server with a certificate of this key can use the suite; those of TLS 1.3 name no key.
+/// Reports whether a server with a certificate of this key can use the suite; TLS 1.3 suites name no key.
 fn fits_key(suite: SupportedCipherSuite, key: Option<CertificateKey>) -> bool {
     let is_named = |name| suite.suite().as_str().is_some_and(|suite| suite.contains(name));
     match key {

@@ -1,8 +1,8 @@
-//! Names what is wrong with a certificate chain that was refused, beyond what rustls says.
+//! Diagnosis of a certificate chain that was refused, beyond rustls's error.
 //!
-//! An unknown issuer is one of three faults with three remedies: the certificate has signed itself, the chain ends at an
-//! authority that nobody trusts here, or the server did not send an intermediate certificate. A bad signature may be one by a key that
-//! is too short. Both follow from the certificates alone, of which a few fields are read here.
+//! An unknown issuer is one of three faults with three remedies: the certificate is self-signed, the chain ends at an
+//! authority that is not trusted here, or the server did not send an intermediate certificate. A bad signature may come
+//! from a key that is too short. Both follow from the certificates alone, of which a few fields are read here.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ fn end_of_chain(leaf: &Fields<'_>, others: &[Fields<'_>]) -> CertificateFault {
 
 /// The fields of a certificate that are read.
 struct Fields<'a> {
-    /// As it is encoded: 0 for version 1.
+    /// Encoded version: 0 for version 1.
     version: u8,
     issuer: &'a [u8],
     subject: &'a [u8],

@@ -21,7 +21,7 @@ pub enum ConfigError {
     /// A PEM text without a certificate in it.
     #[error("no certificate in the PEM of the {subject}; expected -----BEGIN CERTIFICATE-----")]
     NoCertificate {
-        /// Which PEM: `certificate chain`, `trusted roots`.
+        /// Name of the PEM: `certificate chain`, `trusted roots`.
         subject: &'static str,
     },
     /// A PEM text without a private key in it.
@@ -35,7 +35,7 @@ pub enum ConfigError {
     /// A PEM text that is damaged.
     #[error("the PEM of the {subject} is damaged: {reason}")]
     BadPem {
-        /// Which PEM.
+        /// Name of the PEM.
         subject: &'static str,
         /// The parser's error.
         reason: String,
@@ -244,7 +244,7 @@ fn plain_name(name: &str) -> String {
     quoted.map_or(name, |(name, _)| name).to_owned()
 }
 
-/// Names the algorithm of a signature that is not accepted, by the bytes of its object identifier; empty for what has no
+/// Names the algorithm of a signature that is not accepted, by the bytes of its object identifier; empty if it has no
 /// name here.
 fn weak(id: &[u8]) -> &'static str {
     const RSA_MD5: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x04];
@@ -282,7 +282,7 @@ const fn concerns_handshake(alert: AlertDescription) -> bool {
 /// Returns the name in RFC 8446, such as `handshake_failure` for `HandshakeFailure`.
 fn alert_name(alert: AlertDescription) -> String {
     match alert {
-        // Names that do not follow from those of rustls.
+        // Names that cannot be derived from rustls's names.
         AlertDescription::UnrecognisedName => return "unrecognized_name".to_owned(),
         AlertDescription::UnknownPSKIdentity => return "unknown_psk_identity".to_owned(),
         _ => {}

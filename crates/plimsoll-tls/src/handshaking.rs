@@ -22,11 +22,11 @@ const KEY_UPDATES_MAX: usize = 64;
 /// The state of a connection after its handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Afterwards {
-    /// It stays with rustls.
+    /// The connection stays with rustls.
     Keep,
-    /// It is made compact at once. Tickets that come later are counted and not kept.
+    /// The connection is made compact at once. Tickets that come later are counted and not kept.
     Compact,
-    /// It stays with rustls until a ticket or data has come, so that its session can be resumed.
+    /// The connection stays with rustls until a ticket or data has come, so that its session can be resumed.
     SettleThenCompact,
 }
 
@@ -191,7 +191,7 @@ impl Handshaking {
         thread.kept_in_rustls += 1;
     }
 
-    /// The handshake is done: decides how it goes on.
+    /// Decides how the connection continues; called when its handshake is done.
     fn begin_settling(&mut self, thread: &mut ThreadContext) {
         let suite = self.suite();
         let Captured { client, server } = &self.captured;

@@ -73,8 +73,8 @@ pub fn self_signed(names: &[String], kind: KeyKind) -> Result<Identity, ConfigEr
     Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
 
-/// Another certificate for `names`, with a new ECDSA key, that clients trust whose root is `identity`, which [`self_signed`] has
-/// made for the same names.
+/// Creates another certificate for `names`, with a new ECDSA key. It is trusted by clients whose root is `identity`,
+/// which [`self_signed`] has made for the same names.
 pub fn renewed(names: &[String], identity: &Identity) -> Result<Identity, ConfigError> {
     let issuer = KeyPair::from_pem(&identity.key_pem).map_err(ConfigError::refused)?;
     let issuer = Issuer::new(parameters(names)?, issuer);

@@ -24,8 +24,8 @@ pub(crate) const KEY_BYTES: usize = size_of::<Entry>() + 64;
 
 const _: () = assert!(KEY_BYTES <= 768);
 
-/// When it is full, a key chosen by chance makes room. Connections are used in turn, and of more
-/// than fit the one used longest ago is the one that comes next.
+/// When the cache is full, a random key makes room. Connections are used in turn, and if more than fit are in use, the
+/// least recently used is the one that comes next.
 ///
 /// An entry is found by its whole secret, so that neither a slot with a new owner
 /// nor a KeyUpdate can meet another connection's key, and no entry needs to be given back.
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::suite::{IV_BYTES, SECRET_BYTES};
 
-    /// As random as secrets are.
+    /// Creates a secret as random as real ones.
     fn secret(number: u32) -> Secret {
         let mut bytes = [0; SECRET_BYTES];
         let random = digest::digest(&digest::SHA384, &number.to_le_bytes());

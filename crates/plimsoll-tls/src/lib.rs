@@ -1,9 +1,9 @@
 //! TLS as bytes to bytes: handshakes by rustls, records by a layer of our own once a handshake is
 //! done. No sockets, no threads.
 //!
-//! A [`Session`] drops its rustls object (about 8 kB) with the end of its handshake and goes on as
-//! 120 bytes; `compact` holds the rules that it then keeps, `handshaking` the way there. What
-//! sessions need only while bytes move is in the [`ThreadContext`] of their thread.
+//! A [`Session`] drops its rustls object (about 8 kB) with the end of its handshake and continues as 120 bytes.
+//! `compact` has the rules that it then keeps, `handshaking` the way there. State that sessions need only while bytes
+//! move is in the [`ThreadContext`] of their thread.
 //!
 //! The only direct user of rustls and aws-lc-rs; none of their types appear in this crate's
 //! interface. Secrets of connections are plain bytes in memory here, and not wiped: the peers of a

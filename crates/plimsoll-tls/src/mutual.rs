@@ -43,7 +43,7 @@ pub struct RunKeys {
 }
 
 impl RunKeys {
-    /// Keys for a run with so many agents, whose certificates are valid in these seconds since 1970.
+    /// Creates keys for a run with `agents` agents, whose certificates are valid in these seconds since 1970.
     pub fn new(agents: u32, valid_unix_s: Range<u64>) -> Result<Self, ConfigError> {
         let named = |name: &str| -> Result<CertificateParams, ConfigError> {
             let mut params =
@@ -172,7 +172,7 @@ impl MutualLink {
         let _ = std::io::Write::write_all(&mut self.0.writer(), plaintext);
     }
 
-    /// Tells the peer that nothing more is sent.
+    /// Notifies the peer that no more is sent.
     pub fn send_close(&mut self) {
         self.0.send_close_notify();
     }
@@ -187,7 +187,7 @@ impl MutualLink {
         self.0.is_handshaking()
     }
 
-    /// Which of so many agents has the certificate that the peer presented.
+    /// Returns the number of the agent, below `agents`, whose certificate the peer presented.
     pub fn agent_index(&self, agents: u32) -> Option<u32> {
         let certificate = ParsedCertificate::try_from(self.0.peer_certificates()?.first()?).ok()?;
         (0..agents).find(|index| {

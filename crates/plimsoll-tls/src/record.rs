@@ -45,8 +45,8 @@ const ALL_PADDING: Fault =
 const EXHAUSTED: Fault =
     Fault { alert: AlertDescription::InternalError, reason: "the key has no record left" };
 
-/// Bytes of the first record in `bytes`, header included; `None` while too few bytes are there to
-/// tell. Says how long it claims to be, however long that is.
+/// Returns the bytes of the first record in `bytes`, header included; `None` if `bytes` are shorter than a header. The
+/// claimed length is not checked.
 pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     let header = bytes.first_chunk::<HEADER_BYTES>()?;
     Some(HEADER_BYTES + usize::from(u16::from_be_bytes([header[3], header[4]])))

@@ -23,7 +23,7 @@ enum State {
     /// Compact, with bytes that wait.
     Buffering(Box<Buffering>),
     Compact(Compact),
-    /// It could not be made compact. Holds nothing.
+    /// The connection could not be made compact. Holds no state.
     Failed,
 }
 

@@ -1,8 +1,7 @@
 //! Key shares that are made once per thread and used for every handshake.
 //!
-//! Making one costs a client about as much as agreeing on a secret with it. Whoever reuses them
-//! gives up forward secrecy between test connections, which carry no secrets, and a server does not
-//! notice; so this is off by default, and reports name it.
+//! Making one costs a client about as much as agreeing on a secret with it. Reuse gives up forward secrecy between test
+//! connections, which carry no secrets, and a server does not notice; so this is off by default, and reports name it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -34,8 +33,8 @@ thread_local! {
         const { [OnceCell::new(), OnceCell::new(), OnceCell::new()] };
 }
 
-/// `group` with one key share per thread; `None` for the post-quantum hybrid, whose share is an
-/// encapsulation key of its own kind.
+/// Returns `group` with one key share per thread; `None` for the post-quantum hybrid, whose share is another kind of
+/// encapsulation key.
 pub(crate) fn reused(group: NamedGroup) -> Option<&'static dyn SupportedKxGroup> {
     REUSED.iter().find(|reused| reused.group == group).map(|reused| reused as _)
 }

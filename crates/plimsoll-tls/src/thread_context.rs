@@ -9,12 +9,12 @@ use plimsoll_model::tally::TlsMessageCounts;
 use crate::TlsError;
 use crate::key_cache::{KEY_BYTES, KeyCache};
 
-/// Memory for expanded keys in one thread: those of about 12,000 busy sessions.
+/// Memory for expanded keys in one thread: the keys of about 12,000 busy sessions.
 const KEYS_BYTES_MAX: usize = 16 << 20;
 /// One key for each direction.
 const KEYS_PER_SESSION: usize = 2;
-/// Checking a session's secrets costs 2 % of a client's handshake: these are checked, and one of so
-/// many of the others.
+/// Checking a session's secrets costs 2 % of a client's handshake: this many are checked, and one of every
+/// [`CHECKED_EVERY`] others.
 const CHECKED_FIRST: u64 = 16;
 const CHECKED_EVERY: u64 = 64;
 /// Memory for records that have come in part, in one thread: about 32,000 at their longest.
@@ -66,7 +66,7 @@ impl ThreadContext {
         self.keys.len()
     }
 
-    /// Frees the expanded keys, 1.4 kB a session. A session that goes on makes its own again.
+    /// Frees the expanded keys, 1.4 kB a session. A session that continues makes its own again.
     pub fn free_keys(&mut self) {
         self.keys.clear();
     }

@@ -36,7 +36,7 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], ConfigError> {
     Ok(bytes)
 }
 
-/// Issues tickets under a name of its own, and accepts those of all who share the key.
+/// Issues tickets under a separate name, and accepts the tickets of all who share the key.
 pub(crate) struct SharedTicketer {
     shared: hmac::Key,
     name: [u8; NAME_BYTES],

@@ -10,7 +10,7 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Servers whose tickets are kept; a load has as many as its plan names.
+/// Servers whose tickets are kept, at most; a load has the servers that its plan names.
 const SERVERS_MAX: usize = 256;
 
 struct Server {

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorit
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Leaves the signatures of a handshake, and their schemes, to the verifier in a field; `$told` changes its errors.
+/// Delegates the signatures of a handshake, and their schemes, to the verifier in a field; `$told` changes its errors.
 macro_rules! signatures_as {
     ($inner:ident $(, $told:expr)?) => {
         fn verify_tls12_signature(

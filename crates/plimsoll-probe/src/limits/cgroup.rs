@@ -89,8 +89,8 @@ fn memberships(root: &Path, process: &str) -> Vec<(String, String)> {
     groups
 }
 
-/// Periods in which a control group that this process is in, or one above it, had used up its CPU
-/// time, since those groups were created; below `root` (`/`). `None` where no group reports it.
+/// Returns the throttled periods of the control groups of this process and of all groups above them, added up, since
+/// those groups were created; below `root` (`/`). `None` if no group reports them.
 pub fn throttled_periods(root: &Path) -> Option<u64> {
     let mount = root.join("sys/fs/cgroup");
     let mut periods = None;
@@ -143,7 +143,7 @@ pub fn group_of(root: &Path, process: &str, controller: &str) -> Option<PathBuf>
     groups_of(root, process, controller).into_iter().next()
 }
 
-/// That group and those above it, of which each may have the limit that is met first.
+/// Returns that group and the groups above it, each of which may have the limit that is met first.
 pub(crate) fn groups_of(root: &Path, process: &str, controller: &str) -> Vec<PathBuf> {
     let mount = root.join("sys/fs/cgroup");
     let memberships = memberships(root, process);

@@ -23,8 +23,8 @@ use crate::file;
 use number::last_number;
 use user::Privilege;
 
-/// When a port in TIME_WAIT may be used again by default, milliseconds: `tcp_tw_reuse_delay`, a constant before
-/// Linux 6.14.
+/// Time after which a port in TIME_WAIT may be used again by default, milliseconds: `tcp_tw_reuse_delay`, a constant
+/// before Linux 6.14.
 const REUSE_DELAY_MS: u64 = 1_000;
 /// The page size that `tcp_mem` counts in, on the machines that plimsoll is built for by default.
 const PAGE_BYTES: u64 = 4096;
@@ -45,8 +45,7 @@ pub struct HostLimits {
     /// `fs.epoll.max_user_watches`, for all processes of one user together. The kernel does not
     /// report how many are in use.
     pub epoll_watches_max: Option<u64>,
-    /// Source ports of one address: the range without reserved ports and without those of
-    /// listeners.
+    /// Source ports of one address: the range without reserved ports and ports of listeners.
     pub ports_per_source: Option<u64>,
     /// First and last port of `net.ipv4.ip_local_port_range`.
     pub port_range: Option<(u16, u16)>,

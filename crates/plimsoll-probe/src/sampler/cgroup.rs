@@ -9,7 +9,7 @@ use super::entry::add_limit;
 use crate::file;
 use crate::limits::{Allowance, CgroupLimits, CpuQuota, figure, first_number, groups_of};
 
-/// Stands for the name that a group is shown as, in what is read of it once for all processes in it.
+/// Placeholder for the group's displayed name in figures that are read once for all processes in the group.
 const NAME: &str = "";
 
 /// Control groups in one reading. Processes of one program are in the same ones, which are read once.

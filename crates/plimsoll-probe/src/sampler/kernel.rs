@@ -67,7 +67,7 @@ fn add_stat(stat: &str, wanted: &[u32], reading: &mut Reading) {
     reading.add(Metric::HostCpus, &[], f64::from(cpus));
 }
 
-/// Clock frequency of a CPU, hertz; `None` where the kernel does not tell, as in most virtual machines.
+/// Reads the clock frequency of a CPU, hertz; `None` if the kernel does not report it, as in most virtual machines.
 pub(super) fn frequency(root: &Path, cpu: &str) -> Option<f64> {
     let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
     let khz: f64 = file::text(root.join(path)).ok()?.trim().parse().ok()?;

@@ -11,7 +11,7 @@ pub fn connections(root: &Path, pid: u32, open: Option<u64>) -> Option<(u64, u64
     let configuration = mosquitto_configuration::read(root, pid)?;
     let limit = configuration.connections_max?;
     let used = open_sockets(&root.join("proc").join(pid.to_string()), open?)?;
-    // It has a few sockets of its own, and never more connections than it may.
+    // A broker has a few other sockets, and never more connections than its limit.
     Some((used.saturating_sub(configuration.listeners).min(limit), limit))
 }
 

@@ -44,8 +44,8 @@ pub(super) struct HostWide {
 }
 
 impl HostWide {
-    /// Those of the host below `root` (`/`), also where this thread is in another namespace: who started this program is
-    /// in the first, or who started that.
+    /// Reads the figures of the host below `root` (`/`), also if this thread is in another namespace. The process that
+    /// started this program, or an ancestor of it, is in the first namespace.
     pub(super) fn read(root: &Path) -> Self {
         let here = || {
             let sysctl = |name| limits::sysctl_last(root, name);
@@ -119,7 +119,7 @@ pub(super) enum Place {
     Here,
     /// Another one. It is held, so that it does not end with the processes in it.
     Elsewhere(Namespace),
-    /// The one of the thread that reads, and not that of this process, for this reason.
+    /// The network of the reading thread instead of this process's, for this reason.
     NotOf(u32, String),
 }
 
@@ -127,7 +127,8 @@ impl Place {
     /// Returns the network of process `pid`, or this thread's if that cannot be entered.
     pub(super) fn of(root: &Path, pid: Option<u32>) -> Self {
         let Some(pid) = pid else { return Self::Here };
-        // Every network namespace has files of its own, which everybody may look at; links of `ns` only the owner may.
+        // Every network namespace has separate files, which everybody may look at; only the owner may read links of
+        // `ns`.
         let file = |process: &str| {
             let path = root.join("proc").join(process).join("net/snmp");
             fs::metadata(path).map(|file| file.ino()).ok()
@@ -304,8 +305,8 @@ fn add_conntrack(root: &Path, stat: &str, reading: &mut Reading) {
     reading.add(Metric::ConntrackDrops, &[], drops as f64);
 }
 
-/// Reads the most that interfaces send: the speed of those that are hardware (others invent theirs), or the rate that a token bucket
-/// lets through.
+/// Reads the most that interfaces send: the speed of hardware interfaces (others invent theirs), or the rate that a
+/// token bucket passes.
 fn add_speeds(root: &Path, has_sysfs: bool, reading: &mut Reading) {
     let directory = has_sysfs.then(|| fs::read_dir(root.join("sys/class/net")).ok()).flatten();
     let interfaces = directory.into_iter().flatten().flatten();

@@ -8,11 +8,11 @@ use crate::{file, nginx_configuration};
 
 /// Default of nginx.
 const DEFAULT: u64 = 512;
-/// Descriptors from which on those of a process that are no connections are not counted; they are few.
+/// Descriptors of a process from which on the ones that are no connections are not counted; they are few.
 const LISTED_MAX: u64 = 256;
 
-/// Open connections of process `pid` and the most that it may have; `None` of what is no worker of nginx. `open` are its
-/// descriptors.
+/// Returns the open connections of process `pid` and their limit; `None` if it is no nginx worker. `open` is the number
+/// of its descriptors.
 pub fn connections(root: &Path, pid: u32, open: Option<u64>) -> Option<(u64, u64)> {
     if !file::command_line(root, pid).starts_with("nginx: worker process") {
         return None;

@@ -25,7 +25,7 @@ const WAITS: [(&str, &str); 6] = [
     ("futex", "lock"),
     ("io_schedule", "disk"),
 ];
-/// Every state that is counted, so that one that nobody is in is 0 and not missing.
+/// Every state that is counted, so that a state without threads is 0 and not missing.
 const WAIT_STATES: [&str; 4] = ["disk", "lock", "pipe", "socket"];
 
 pub(super) fn read(
@@ -77,7 +77,7 @@ pub(super) fn read(
     }
 }
 
-/// Threads are numbered in the order of their ids, so that a series goes on while none ends.
+/// Adds the threads, numbered in the order of their ids, so that a series continues as long as no thread exits.
 fn add_threads(directory: &Path, watched: &WatchedProcess, reading: &mut Reading) {
     let entries = fs::read_dir(directory.join("task")).into_iter().flatten().flatten();
     let mut threads: Vec<u32> =

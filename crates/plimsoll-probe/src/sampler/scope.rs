@@ -19,11 +19,11 @@ pub struct WatchedProcess {
 /// The subjects of a reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Processes on this host. The network is that of the first one, also after its end.
+    /// Processes on this host. The network is the first one's, also after its end.
     pub processes: Vec<WatchedProcess>,
-    /// Servers that report figures of their own.
+    /// Servers that report their own figures.
     pub servers: Vec<CounterSource>,
-    /// The network is that of the reading thread, whatever that of the processes is.
+    /// Whether the network is the reading thread's, whatever the processes' network is.
     pub own_network: bool,
     /// CPUs of the host, where it has only some of this kernel's; empty means all.
     pub cpus: Vec<u32>,

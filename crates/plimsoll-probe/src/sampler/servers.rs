@@ -48,7 +48,7 @@ pub(super) fn read(source: &CounterSource, index: usize, reading: &mut Reading) 
             match ask("show info").and_then(|info| Ok((info, ask("show stat")?))) {
                 Ok((info, stat)) if add_info(&info, &name, reading) => {
                     add_proxies(&stat, &name, reading);
-                    // Only operators may ask; whoever may not sees no tables.
+                    // Only operators may ask; others get no tables.
                     add_tables(&ask("show table").unwrap_or_default(), &name, reading);
                     let limits = server_limits::of_haproxy(&info, &stat);
                     let range = port_range(Path::new("/proc/sys/net/ipv4/ip_local_port_range"));

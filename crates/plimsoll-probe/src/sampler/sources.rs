@@ -45,7 +45,7 @@ pub(super) struct Followed {
     pub(super) watched: WatchedProcess,
     /// `None` if the process had ended already, or below another root than `/`.
     handle: Option<ProcessHandle>,
-    /// When its end was noticed.
+    /// Time at which its end was noticed, and its status.
     ended: Option<(Nanos, EndStatus)>,
 }
 

@@ -196,7 +196,7 @@ fn limits_of_the_groups_above_count_too() {
             (Metric::CgroupMemoryBytes, &[], 300_000.0),
             (Metric::CgroupMemoryEvents, &event("max"), 12.0),
             (Metric::CgroupMemoryEvents, &event("oom_kill"), 2.0),
-            // The service has no `pids` of its own.
+            // The service has no separate `pids`.
             (Metric::CgroupTasks, &[], 40.0),
             (Metric::CgroupPidsRefused, &[], 6.0),
             (Metric::CgroupDiskOperationsPerSecondMax, &[(Label::Device, "vda")], 250.0),

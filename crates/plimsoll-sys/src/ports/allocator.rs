@@ -18,13 +18,13 @@ use super::sources::Sources;
 
 /// Time for which a pair that may be in TIME_WAIT is left alone: the kernel's, which cannot be changed.
 const TIME_WAIT_NS: u64 = super::TIME_WAIT_S as u64 * 1_000_000_000;
-/// When nothing else is left, a pair that has waited for so long is tried: the kernel may reuse it
-/// after 1 s (tcp_tw_reuse, on loopback by default, with TCP timestamps only).
+/// Age from which a pair in TIME_WAIT is tried if no other is left: the kernel may reuse it after 1 s (tcp_tw_reuse, on
+/// loopback by default, with TCP timestamps only).
 const EARLY_NS: u64 = 1_100_000_000;
 /// Delay before the next attempt after one has failed.
 const EARLY_PAUSE_NS: u64 = 10_000_000_000;
-/// Refusals in a row that are reported instead of walked through: at 2 us each, a stall of
-/// 10 ms. What an earlier run of up to so many connections left in TIME_WAIT is survived.
+/// Refusals in a row that are reported instead of skipped: at 2 us each, a stall of 10 ms. Up to this many connections
+/// that an earlier run left in TIME_WAIT are tolerated.
 const REFUSALS_IN_A_ROW_MAX: u32 = 4096;
 
 /// The ports of a load, and the part of one shard.
@@ -34,8 +34,8 @@ pub struct PortPlan {
     pub host: Arc<HostPorts>,
     /// Destinations, each remote address once. Every one has all the ports for itself.
     pub routes: Vec<Route>,
-    /// Which part of each route's pairs may be used. The parts of all slices are disjoint and
-    /// cover the whole as long as range, reserved ports, routes and seed are the same.
+    /// Part of each route's pairs that may be used. The parts of all slices are disjoint and cover the whole as long as
+    /// range, reserved ports, routes and seed are the same.
     pub slice: Slice,
     /// Decides with which port the load begins; the same for all slices.
     pub seed: u64,
@@ -53,7 +53,7 @@ pub struct Route {
 /// Part `index` of `of` parts, 0 <= index < of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Which part.
+    /// Number of the part.
     pub index: u32,
     /// Number of parts; at least 1.
     pub of: u32,
@@ -82,8 +82,8 @@ pub struct Lease(NonZeroU32);
 
 const _: () = assert!(size_of::<Option<Lease>>() == 4);
 
-/// A pair to try next. Tell the allocator how it went: [`PortAllocator::connected`],
-/// [`PortAllocator::refused`] or [`PortAllocator::unused`].
+/// A pair to try next. Report the result to the allocator: [`PortAllocator::connected`], [`PortAllocator::refused`] or
+/// [`PortAllocator::unused`].
 #[derive(Debug)]
 #[must_use = "a pair that is not answered for is lost for the run"]
 pub struct Candidate {
@@ -99,11 +99,11 @@ pub struct Candidate {
 /// Why a pair is thought to be free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// Nothing is known against it.
+    /// No reason against the pair is known.
     Unsuspected,
-    /// It is in TIME_WAIT, but there is no other.
+    /// The pair is in TIME_WAIT, but there is no other.
     Early,
-    /// It was refused a minute ago.
+    /// The pair was refused a minute ago.
     Refused,
 }
 
@@ -213,7 +213,7 @@ impl PortAllocator {
         Err(self.error(candidate.route, PortShortage::Refused { in_a_row }))
     }
 
-    /// It was not tried, or the attempt failed for another reason than the port.
+    /// Notes that the pair was not tried, or that the attempt failed for another reason than the port.
     pub fn unused(&mut self, candidate: Candidate) {
         let ring = &mut self.rings[candidate.route as usize];
         ring.in_use -= 1;

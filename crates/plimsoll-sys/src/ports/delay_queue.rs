@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Deadlines are rounded up to this, so that one mark stands for all slots of a second.
+/// Deadlines are rounded up to this, so that one mark represents all slots of a second.
 const GRAIN_NS: u64 = 1_000_000_000;
 
 /// First in, first out; a slot comes out once its time has come. 4 bytes a slot.
@@ -42,7 +42,7 @@ impl DelayQueue {
         self.slots.pop_front()
     }
 
-    /// When the next slot is ready.
+    /// Returns the time at which the next slot is ready.
     pub(super) fn next_ready_ns(&self) -> Option<u64> {
         self.marks.front().map(|mark| mark.ready_ns)
     }

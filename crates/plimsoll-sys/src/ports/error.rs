@@ -30,7 +30,7 @@ pub enum PortShortage {
         /// Until the next pair leaves TIME_WAIT, ns; `None` when none is in it.
         ready_in_ns: Option<u64>,
     },
-    /// The kernel refused so many pairs one after the other.
+    /// The kernel refused too many pairs one after the other.
     Refused {
         /// Refusals since the last success.
         in_a_row: u32,

@@ -1,4 +1,4 @@
-//! Which source address and port each connection gets.
+//! The source address and port of each connection.
 //!
 //! Without a plan the kernel looks for a free port one by one, which needs about 100 probes a
 //! connect at 99 % occupancy, and never finds one that is free for this destination only because

@@ -15,7 +15,7 @@ const TICKET_BYTES_MAX: u32 = 4 + 4 + (1 + 255) + (2 + 65_535) + (2 + 65_534);
 const CLIENT_HELLO_BYTES_MAX: u32 = 65_535;
 const MESSAGE_HEADER_BYTES: usize = 4;
 
-/// Which end of the connection we are.
+/// Our end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,

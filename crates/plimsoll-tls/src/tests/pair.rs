@@ -29,7 +29,7 @@ impl End {
         self.session.write_plaintext(&mut self.thread, bytes, &mut self.out)
     }
 
-    /// As callers do: what is queued is fetched before anything else happens.
+    /// Closes as callers do: queued bytes are fetched before anything else happens.
     pub(super) fn close(&mut self) {
         self.session.queue_close_notify();
         self.session.poll_transmit(&mut self.thread, &mut self.out);

@@ -1,4 +1,4 @@
-//! The rules of the record layer, one by one. What the peer is told is read by the peer itself.
+//! The rules of the record layer, one by one. The peer itself reads the alerts that it is sent.
 
 use proptest::prelude::*;
 use rustls::CipherSuite;

@@ -23,7 +23,7 @@ enum Step {
     Damage(Side, usize),
 }
 
-/// Everything that can be seen of one run.
+/// Everything that is observable in one run.
 #[derive(Debug, PartialEq, Eq)]
 struct Trace {
     client_sent: Vec<u8>,
@@ -36,7 +36,7 @@ struct Trace {
 }
 
 impl Trace {
-    /// Without the bytes, which nobody would read.
+    /// Describes the run without its bytes, which are unreadable.
     fn outline(&self) -> String {
         format!(
             "client sent {} and got {}, server sent {} and got {}, closed {:?}, errors {:?}",
