@@ -1,7 +1,7 @@
 //! Serialisation of values that only a frame to an agent may carry.
 //!
-//! Plans hold credentials: in headers, bodies, users, scripts, keys. Their types have no `Serialize`, so that nothing that
-//! is derived for a file, a page or a stream can contain one. A message asks for it by name, with
+//! Plans hold credentials: in headers, bodies, users, scripts, keys. Their types have no `Serialize`, so that nothing
+//! that is derived for a file, a page or a stream can contain one. A message asks for it by name, with
 //! `#[serde(with = "plimsoll_model::framed")]` on the field.
 
 use std::sync::Arc;

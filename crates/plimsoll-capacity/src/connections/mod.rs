@@ -12,8 +12,8 @@
 //! Pure, like the staircase of a hold, and carried out by the same controller. A server that has lost
 //! half of its connections is not tested further.
 //!
-//! Judged levels are `evidence`. The bounds (`bounds`), the next level (`policy`) and the answer (`answer`) are functions
-//! of it; [`ConnectionSearch`] itself carries out one `level` after the other.
+//! Judged levels are `evidence`. The bounds (`bounds`), the next level (`policy`) and the answer (`answer`) are
+//! functions of it; [`ConnectionSearch`] itself carries out one `level` after the other.
 
 mod answer;
 mod bounds;

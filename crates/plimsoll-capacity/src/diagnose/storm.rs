@@ -1,4 +1,5 @@
-//! The resource that the clients of a storm waited for: full from the cut until the last of them was back, and not before.
+//! The resource that the clients of a storm waited for: full from the cut until the last of them was back, and not
+//! before.
 //!
 //! A storm of any size uses all the resources that it can get, and its size decides only for how long. So no line over
 //! the storms meets a limit, and a full resource is `correlated`. Loads are clients that came back per second.

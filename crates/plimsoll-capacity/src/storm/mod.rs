@@ -1,5 +1,5 @@
-//! The search for the largest storm: the most held connections that may be cut at one instant and come back in time, while
-//! the others keep their objective.
+//! The search for the largest storm: the most held connections that may be cut at one instant and come back in time,
+//! while the others keep their objective.
 //!
 //! ```text
 //! Baseline -> Ramp -> base line? --yes--> Storm -> Hold -> Sweep -> judged

@@ -1,7 +1,7 @@
 //! Pauses between attempts to connect to a server that ends connections before it answers on them.
 //!
-//! An open loop whose operations wait for a connection, and a closed loop whose connections are missing, would otherwise
-//! open the next one at once, thousands per second. Openings for one operation each, in an open loop without
+//! An open loop whose operations wait for a connection, and a closed loop whose connections are missing, would
+//! otherwise open the next one at once, thousands per second. Openings for one operation each, in an open loop without
 //! keep-alive, do not pause: the schedule bounds them.
 
 use plimsoll_model::{ErrorClass, Nanos};

@@ -70,7 +70,8 @@ impl fmt::Display for Seen {
     }
 }
 
-/// The bytes that came instead of the expected ones. Faults are archived, and an echo of sent bytes may be a credential.
+/// The bytes that came instead of the expected ones. Faults are archived, and an echo of sent bytes may be a
+/// credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The bytes of the server.

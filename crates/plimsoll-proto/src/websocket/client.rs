@@ -548,9 +548,9 @@ mod tests {
         frame
     }
 
-    /// Returns a client's reading of a server's bytes: `+` for an answer and `-` for a surplus message and `.` for one that
-    /// answers nothing, each with its length. `sends` says whether another message is sent after the switch and after
-    /// each answer.
+    /// Returns a client's reading of a server's bytes: `+` for an answer and `-` for a surplus message and `.` for one
+    /// that answers nothing, each with its length. `sends` says whether another message is sent after the switch and
+    /// after each answer.
     fn heard(answers: &Arc<Answers>, input: &[u8], pieces: usize, sends: bool) -> String {
         let (mut client, mut heard) = (Client::new(Arc::clone(answers), true), String::new());
         client.skips = answers.skipped;
