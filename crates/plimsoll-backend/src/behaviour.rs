@@ -33,7 +33,7 @@ pub(crate) struct Pong {
 }
 
 impl Pong {
-    /// Worker `worker` of a backend whose random sleeps follow from `seed`.
+    /// Creates worker `worker` of a backend whose random sleeps follow from `seed`.
     pub(crate) fn new(seed: u64, worker: u32) -> Self {
         // Seeds far apart, so that the first sleeps of workers do not correlate.
         let spread = u64::from(worker).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -29,8 +29,8 @@ impl Unloaded {
     }
 }
 
-/// The server's mean share in an operation: from the actual send, which without keep-alive is
-/// the SYN, to the arrival of the answer; where no arrival was stamped, to our reading it.
+/// Returns the server's mean share in an operation: from the actual send, which without keep-alive is the SYN, to the
+/// arrival of the answer, or to our reading of it if no arrival was stamped.
 pub(crate) fn server_time(tally: &Tally) -> Option<Nanos> {
     tally.spans.wire.mean().or_else(|| tally.spans.uncorrected.mean())
 }
@@ -63,7 +63,7 @@ impl<'a> Losses<'a> {
         }
     }
 
-    /// Late at `limit`, failed, unsent or left over.
+    /// Returns the number of operations that were late at `limit`, failed, unsent or left over.
     pub(crate) fn late_or_lost(&self, limit: Nanos) -> u64 {
         self.tally.spans.corrected.count_above(limit)
             + self.failed
@@ -71,12 +71,12 @@ impl<'a> Losses<'a> {
             + self.outstanding
     }
 
-    /// Due and without an end when the trial was aborted.
+    /// Returns the number of operations that were due and had not ended when the trial was aborted.
     pub(crate) const fn outstanding(&self) -> u64 {
         self.outstanding + self.interrupted
     }
 
-    /// Failed on their own account: not because the trial was cut short.
+    /// Returns the number of operations that failed for another reason than the trial's early end.
     pub(crate) fn errors(&self) -> u64 {
         self.failed - self.interrupted
     }
@@ -85,7 +85,7 @@ impl<'a> Losses<'a> {
         if self.tally.scheduled == 0 { 0.0 } else { ops as f64 / self.tally.scheduled as f64 }
     }
 
-    /// Operations that miss `goal`.
+    /// Returns the number of operations that miss `goal`.
     pub(crate) fn bad_ops(&self, goal: &Goal) -> u64 {
         match *goal {
             Goal::Latency { limit, .. } => self.late_or_lost(limit),
@@ -93,7 +93,7 @@ impl<'a> Losses<'a> {
         }
     }
 
-    /// Share of operations that miss `goal`.
+    /// Returns the share of operations that miss `goal`.
     pub(crate) fn bad_share(&self, goal: &Goal) -> f64 {
         self.share(self.bad_ops(goal))
     }

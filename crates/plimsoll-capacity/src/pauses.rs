@@ -15,8 +15,8 @@ pub(crate) const GROWTH_MIN: f64 = 0.7;
 /// Growth over fewer samples may have begun, or ended, between two of them.
 const GROWTH_SAMPLES: usize = 3;
 
-/// The samples of `outstanding` operations at a load of `per_s` at which a pause began, and how many samples had many
-/// more operations open than usual.
+/// Returns the samples of `outstanding` operations at which a pause began, at a load of `per_s`, and the number of
+/// samples with many more open operations than usual.
 pub(crate) fn begins(outstanding: &[u32], per_s: f64) -> (Vec<usize>, usize) {
     let open: Vec<f64> = outstanding.iter().map(|ops| f64::from(*ops)).collect();
     let Some(usual) = median_of(open.iter().copied()) else { return (Vec::new(), 0) };

@@ -52,7 +52,7 @@ struct Cost {
     system_us: f64,
 }
 
-/// The trials that were slower than the run, and what was slower in them.
+/// Returns the trials that were slower than the run, and the part that was slower in each.
 pub fn slow_trials(trials: &[TrialRecord]) -> Vec<Slow> {
     let costs: Vec<Cost> = trials.iter().filter_map(cost).collect();
     trials.iter().flat_map(|record| slower(record, trials, &costs)).collect()
@@ -96,7 +96,7 @@ fn usual(trials: &[TrialRecord], of: &TrialRecord, read: Read) -> Option<f64> {
     median_of(seconds.filter_map(read).map(|took| took.0 as f64)).filter(|usual| *usual > 0.0)
 }
 
-/// Returns the slowness of one trial; `None` where the yardstick did not run on these CPUs.
+/// Returns the slowness of one trial; `None` if the yardstick did not run on these CPUs.
 fn slowness(record: &TrialRecord, trials: &[TrialRecord], read: Read) -> Option<Slowness> {
     let usual = usual(trials, record, read)?;
     let seconds = record.measurement.seconds.iter().filter_map(read);

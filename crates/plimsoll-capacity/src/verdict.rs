@@ -87,8 +87,8 @@ pub fn judge_load(
     conclude(validity::checks(&subject), goals, losses.ratio(subject.deadline))
 }
 
-/// The checks of the generator that one second of a load decides by itself, and that fail in it. They say
-/// nothing of the goals, and the load as a whole may still pass them.
+/// Returns the failed checks of the generator that one second of a load decides by itself. They say nothing about the
+/// goals, and the load as a whole may still pass them.
 pub fn failed_in_second(tally: &Tally, deadline: Option<Nanos>, open: bool) -> Vec<Check> {
     let losses = Losses::of(tally, false);
     let observations = Observations::default();

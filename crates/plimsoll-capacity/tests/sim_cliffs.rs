@@ -132,7 +132,7 @@ fn timers_among_smooth_durations_are_found_and_nothing_else() {
                 let mut rng = Rng::with_seed(0xC11F_F000 + seed);
                 let tally = held_up(&mut rng, law, 3_000, timer, 0.05);
                 let found = find(&tally);
-                // Where the law's own tail is most of what is slow, the share may be too small;
+                // If the law's own tail is most of what is slow, the share may be too small;
                 // these laws leave the timer the most of it.
                 assert_eq!(found.len(), 1, "seed {seed}, {timer} s in {law:?}: {found:?}");
                 assert!(is_near(&found[0], timer), "seed {seed}, {timer} s: {found:?}");

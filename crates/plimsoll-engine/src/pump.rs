@@ -81,7 +81,7 @@ impl Pump {
         }
     }
 
-    /// Expanded keys at present.
+    /// Returns the number of expanded keys at present.
     pub(crate) fn keys(&self) -> usize {
         self.thread.keys()
     }
@@ -93,7 +93,7 @@ impl Pump {
         memory::give_back_unused();
     }
 
-    /// TLS messages since the last call.
+    /// Returns the counts of TLS messages since the last call.
     pub(crate) fn take_messages(&mut self) -> TlsMessageCounts {
         self.thread.take_messages()
     }
@@ -110,7 +110,7 @@ impl Pump {
         (plaintext, received)
     }
 
-    /// The plaintext of [`Self::receive`] has been handled.
+    /// Takes back the plaintext of [`Self::receive`] once it has been handled.
     pub(crate) fn give_back(&mut self, plaintext: Vec<u8>) {
         self.plaintext = plaintext;
     }

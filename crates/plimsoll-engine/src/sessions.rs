@@ -22,7 +22,7 @@ impl Sessions {
         Self { slots: Vec::new(), reserved: slots }
     }
 
-    /// The session of a slot that speaks TLS.
+    /// Returns the session of a slot that speaks TLS.
     pub(crate) fn get(&mut self, slot: u32) -> Option<&mut Session> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }

@@ -55,7 +55,7 @@ pub struct Wheel {
 }
 
 impl Wheel {
-    /// An empty wheel; times before `epoch` count as `epoch`.
+    /// Creates an empty wheel; times before `epoch` count as `epoch`.
     pub fn new(epoch: Nanos) -> Self {
         Self::with_capacity(epoch, 0)
     }
@@ -119,8 +119,8 @@ impl Wheel {
         }
     }
 
-    /// A lower bound of the next instant at which [`Self::poll_expired`] may return something or
-    /// should be called again; `None` when nothing is pending.
+    /// Returns a lower bound of the next instant at which [`Self::poll_expired`] may return something or should be
+    /// called again; `None` when nothing is pending.
     pub fn poll_timeout(&self) -> Option<Nanos> {
         if self.pending == 0 {
             return None;

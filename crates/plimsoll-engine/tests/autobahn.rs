@@ -47,7 +47,7 @@ struct Suite {
 }
 
 impl Suite {
-    /// `None` where there is no Python 2.7.
+    /// `None` if there is no Python 2.7.
     fn installed() -> Option<Self> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("autobahn");
         let suite = Self { folder };

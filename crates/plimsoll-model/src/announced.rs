@@ -60,7 +60,7 @@ pub enum Uniform {
 }
 
 impl Uniform {
-    /// The kind of all answers, which are counted by status.
+    /// Returns the kind that all answers have; `statuses` are counts by status.
     pub fn of(statuses: impl IntoIterator<Item = (u16, u64)>) -> Option<Self> {
         let mut statuses =
             statuses.into_iter().filter(|(_, count)| *count > 0).map(|(code, _)| code);

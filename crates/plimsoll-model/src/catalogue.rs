@@ -26,7 +26,7 @@ macro_rules! catalogue {
             /// All of them.
             pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
 
-            /// The stable name in JSON and exports.
+            /// Returns the stable name in JSON and exports.
             pub const fn name(self) -> &'static str {
                 match self { $($(Self::$variant => $name,)*)* }
             }

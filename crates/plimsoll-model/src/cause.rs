@@ -146,7 +146,8 @@ catalogue! {
 }
 
 impl Cause {
-    /// The changes of the server that test it, the best first; empty where none that can be undone does.
+    /// Returns the changes of the server that test the cause, the best first; empty if no change that can be undone
+    /// does.
     pub const fn interventions(self) -> &'static [Intervention] {
         match self {
             Self::ServerCpu
@@ -167,8 +168,8 @@ impl Cause {
         }
     }
 
-    /// The changes of the load that test it, independent of each other, the best first; empty where none has an effect
-    /// whose size is known.
+    /// Returns the changes of the load that test the cause, independent of each other, the best first; empty if none
+    /// has an effect of known size.
     pub const fn load_interventions(self) -> &'static [Intervention] {
         match self {
             Self::ServerCpu | Self::TlsHandshakes | Self::SerialisedProcess | Self::CpuQuota => &[
@@ -216,7 +217,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// The one of `kind` called `name`.
+    /// Creates the resource of `kind` called `name`.
     pub fn new(kind: ResourceKind, name: impl Into<String>) -> Self {
         Self { kind, name: name.into() }
     }

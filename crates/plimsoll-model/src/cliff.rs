@@ -110,7 +110,7 @@ named! {
 }
 
 impl ProbeKind {
-    /// Words for the connection's action.
+    /// Describes the connection's action.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Connected => "connected, nothing sent",

@@ -73,7 +73,7 @@ pub enum InterventionUnit {
 }
 
 impl Intervention {
-    /// The unit of the value that it changes.
+    /// Returns the unit of the value that the intervention changes.
     pub const fn unit(self) -> InterventionUnit {
         match self {
             Self::ServerCpuQuota | Self::ThreadCpuQuota | Self::BackendCpuQuota => {
@@ -162,7 +162,7 @@ pub struct Remedied {
 }
 
 impl Remedied {
-    /// A change before its search.
+    /// Creates a change before its search.
     pub const fn new(intervention: Intervention, from: f64, to: f64) -> Self {
         Self {
             intervention,
@@ -223,12 +223,12 @@ pub struct Confirmation {
 }
 
 impl Confirmation {
-    /// One that could not be made.
+    /// Creates a confirmation that could not be made.
     pub fn impossible(why: String) -> Self {
         Self { predicted_ratio: 1.0, why: Some(why), ..Self::default() }
     }
 
-    /// The pairs that count.
+    /// Returns the pairs that count.
     pub fn counted(&self) -> impl Iterator<Item = &ConfirmationPair> {
         self.pairs.iter().filter(|pair| pair.invalid.is_none())
     }

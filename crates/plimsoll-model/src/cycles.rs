@@ -36,7 +36,7 @@ named! {
 }
 
 impl KeptPart {
-    /// The unit of its values.
+    /// Returns the unit of the part's values.
     pub const fn unit(self) -> Unit {
         match self {
             Self::OpenFiles | Self::Threads => Unit::Count,
@@ -44,12 +44,12 @@ impl KeptPart {
         }
     }
 
-    /// The name of the part of one process.
+    /// Returns the name of the part for one process.
     pub fn of_process(pid: u32) -> String {
         format!("{}-{pid}", Self::Process.name())
     }
 
-    /// The part of this name.
+    /// Finds the part of this name.
     pub fn named(name: &str) -> Option<Self> {
         let is_process =
             name.strip_prefix(Self::Process.name()).is_some_and(|rest| rest.starts_with('-'));

@@ -26,7 +26,8 @@ impl Tally {
         self
     }
 
-    /// The load has ended: what did not come is lost. What came of publishes that count as failed has not failed.
+    /// Ends the counts with the load: missing deliveries are lost. Delivered publishes that count as failed have not
+    /// failed.
     pub fn end_deliveries(&mut self) {
         let ended = self.ok + self.errors_total() + self.unsent;
         self.failures

@@ -159,7 +159,7 @@ pub struct Series {
     pub first: Nanos,
     /// CLOCK_MONOTONIC of the last end.
     pub last: Nanos,
-    /// Fewest operations that a connection had had; 0 where connections are not what ended.
+    /// Fewest operations that a connection had had; 0 if connections are not what ended.
     pub ops_min: u32,
     /// Most operations that a connection had had.
     pub ops_max: u32,
@@ -222,12 +222,12 @@ impl Endings {
         }
     }
 
-    /// The series that have values, in fixed order.
+    /// Returns the series that have values, in fixed order.
     pub fn iter(&self) -> impl Iterator<Item = (SeriesKey, &Series)> {
         self.0.iter().map(|(key, series)| (*key, series))
     }
 
-    /// One series, if it has values.
+    /// Returns one series, if it has values.
     pub fn get(&self, stretch: Stretch, closer: Closer) -> Option<&Series> {
         self.0.get(&SeriesKey { stretch, closer })
     }

@@ -27,7 +27,7 @@ macro_rules! error_classes {
             /// Every class, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The class's name in reports.
+            /// Returns the class's name in reports.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }

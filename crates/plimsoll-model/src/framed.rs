@@ -102,7 +102,7 @@ impl<T: Framed> Framed for Box<T> {
     }
 }
 
-/// The JSON that a frame has of `value`.
+/// Returns the JSON that a frame has of `value`.
 #[cfg(test)]
 pub(crate) fn json<T: Framed>(value: &T) -> serde_json::Value {
     value.write(serde_json::value::Serializer).expect("plans are numbers, texts and lists")

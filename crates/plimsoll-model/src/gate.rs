@@ -46,7 +46,7 @@ named! {
 }
 
 impl GateMetric {
-    /// The quantile, where it is one.
+    /// Returns the quantile, if the metric is one.
     pub const fn quantile(self) -> Option<f64> {
         match self {
             Self::P50 => Some(0.5),
@@ -200,7 +200,7 @@ pub enum Incomparable {
 }
 
 impl Incomparable {
-    /// A run says nothing of how sure its figure is.
+    /// Creates the reason that a run does not state the uncertainty of its figure.
     pub const fn no_interval(side: Side, metric: GateMetric) -> Self {
         Self::NoInterval { side, metric, why: "it states no interval of it" }
     }
@@ -253,13 +253,13 @@ pub struct GateFinding {
     pub host: Option<HostEffect>,
     /// The end of the gate.
     pub result: GateResult,
-    /// The smallest change in the gate's direction, from none, that this pair could have shown; `None` where none is
+    /// The smallest change in the gate's direction, from none, that this pair could have shown; `None` if none is
     /// large enough.
     pub smallest: Option<f64>,
 }
 
 impl GateFinding {
-    /// The finding that follows from a change.
+    /// Creates the finding that follows from a change.
     pub fn new(gate: Gate, figures: (f64, f64), change: Estimate, method: GateMethod) -> Self {
         let nearest = if gate.is_below { change.high } else { change.low };
         let result = if gate.is_violated_by(nearest) {
@@ -274,7 +274,7 @@ impl GateFinding {
         Self { gate, baseline, run, change, method, host: None, result, smallest }
     }
 
-    /// The finding on the same figures that follows from another change.
+    /// Returns the finding on the same figures that follows from another change.
     #[must_use]
     pub fn with_change(&self, change: Estimate) -> Self {
         Self::new(self.gate, (self.baseline, self.run), change, self.method)

@@ -71,8 +71,8 @@ pub struct QuantileStep {
     pub count: u64,
 }
 
-/// The ranks, from 1, of the two of `count` independent values between which their distribution's quantile `q` lies
-/// with 95 %: `n q -+ 1.96 sqrt(n q (1 - q))`, the upper one further up. `None` without values.
+/// Returns the ranks, from 1, of the two of `count` independent values between which their distribution's quantile `q`
+/// lies with 95 %: `n q -+ 1.96 sqrt(n q (1 - q))`, the upper one further up. `None` without values.
 pub fn quantile_ranks(count: u64, q: f64) -> Option<(u64, u64)> {
     let n = count as f64;
     let off = Z_975 * (n * q * (1.0 - q)).sqrt();
@@ -84,7 +84,7 @@ impl Histogram {
     /// Sub-buckets of each bucket: 2,048 hold three significant digits.
     pub const SUB_BUCKETS: u32 = 2_048;
 
-    /// An empty histogram.
+    /// Creates an empty histogram.
     pub const fn new() -> Self {
         Self(None)
     }
@@ -118,7 +118,7 @@ impl Histogram {
         self.0 = None;
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.0.as_ref().map_or(0, Hdr::len)
     }
@@ -128,7 +128,7 @@ impl Histogram {
         self.count() == 0
     }
 
-    /// Memory of its counts.
+    /// Returns the memory of its counts.
     pub fn memory_bytes(&self) -> u64 {
         self.0.as_ref().map_or(0, |hdr| (hdr.distinct_values() * size_of::<u64>()) as u64)
     }
@@ -137,7 +137,7 @@ impl Histogram {
         self.0.as_ref().filter(|hdr| !hdr.is_empty())
     }
 
-    /// Number of values above `limit`, to the resolution of the histogram (0.1 %).
+    /// Returns the number of values above `limit`, to the resolution of the histogram (0.1 %).
     pub fn count_above(&self, limit: Nanos) -> u64 {
         match self.filled() {
             Some(hdr) if limit.0 < hdr.max() => hdr.len() - hdr.count_between(0, limit.0),
@@ -145,7 +145,7 @@ impl Histogram {
         }
     }
 
-    /// The value at quantile `q` (0 to 1); `None` when empty.
+    /// Returns the value at quantile `q` (0 to 1); `None` when empty.
     ///
     /// ```
     /// use plimsoll_model::{Histogram, Nanos};
@@ -162,7 +162,7 @@ impl Histogram {
         self.filled().map(|hdr| Nanos(hdr.value_at_quantile(q)))
     }
 
-    /// The 95 % interval of the quantile `q` of independent values, by order statistics; `None` when empty.
+    /// Returns the 95 % interval of the quantile `q` of independent values, by order statistics; `None` when empty.
     pub fn quantile_interval(&self, q: f64) -> Option<(Nanos, Nanos)> {
         let (low, high) = quantile_ranks(self.count(), q)?;
         // A quantile half a value below a rank is the value of that rank, however it is rounded.
@@ -170,22 +170,22 @@ impl Histogram {
         at(low).zip(at(high))
     }
 
-    /// The smallest value; `None` when empty.
+    /// Returns the smallest value; `None` when empty.
     pub fn min(&self) -> Option<Nanos> {
         self.filled().map(|hdr| Nanos(hdr.min()))
     }
 
-    /// The mean; `None` when empty.
+    /// Returns the mean; `None` when empty.
     pub fn mean(&self) -> Option<Nanos> {
         self.filled().map(|hdr| Nanos(hdr.mean() as u64))
     }
 
-    /// The largest value; `None` when empty.
+    /// Returns the largest value; `None` when empty.
     pub fn max(&self) -> Option<Nanos> {
         self.filled().map(|hdr| Nanos(hdr.max()))
     }
 
-    /// The recorded buckets in ascending order: (highest equivalent value, count).
+    /// Returns the recorded buckets in ascending order: (highest equivalent value, count).
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         self.0
             .iter()
@@ -193,7 +193,7 @@ impl Histogram {
             .map(|step| (Nanos(step.value_iterated_to()), step.count_since_last_iteration()))
     }
 
-    /// The standard deviation; `None` when empty.
+    /// Returns the standard deviation; `None` when empty.
     pub fn deviation(&self) -> Option<Nanos> {
         self.filled().map(|hdr| Nanos(hdr.stdev() as u64))
     }
@@ -203,8 +203,8 @@ impl Histogram {
         self.0.as_ref().map_or(0, |hdr| u32::from(hdr.buckets()))
     }
 
-    /// The percentile distribution: `ticks` quantiles from each one to half way to 1, and half way
-    /// again, up to 1. Nothing when empty.
+    /// Returns the percentile distribution: `ticks` quantiles from each one to half way to 1, and half way again, up to
+    /// 1. Nothing when empty.
     pub fn quantile_steps(&self, ticks: u32) -> impl Iterator<Item = QuantileStep> + '_ {
         let mut count = 0;
         self.filled().into_iter().flat_map(move |hdr| hdr.iter_quantiles(ticks)).map(move |step| {
@@ -217,18 +217,18 @@ impl Histogram {
         })
     }
 
-    /// HdrHistogram's compressed V2 encoding in base64 with its padding, as interval logs hold it.
+    /// Returns HdrHistogram's compressed V2 encoding in base64 with its padding, as interval logs hold it.
     pub fn encode_for_log(&self) -> String {
         STANDARD.encode(self.0.as_ref().map_or_else(|| compressed(&allocate()), compressed))
     }
 
-    /// HdrHistogram's compressed V2 encoding in base64, empty for an empty histogram.
+    /// Returns HdrHistogram's compressed V2 encoding in base64, empty for an empty histogram.
     pub fn encode(&self) -> String {
         self.filled().map_or_else(String::new, |hdr| STANDARD_NO_PAD.encode(compressed(hdr)))
     }
 
-    /// The inverse of [`Self::encode`]; reads the encoding without compression, too. An encoding that claims more
-    /// than a histogram of this type can have is an error before anything is allocated for it.
+    /// Reads the encoding of [`Self::encode`], or the one without compression. An encoding that claims more than a
+    /// histogram of this type can have is an error before anything is allocated for it.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         if text.is_empty() {
             return Ok(Self::new());

@@ -16,9 +16,8 @@ use crate::host::LimitId;
 use crate::tally::{ErrorCounts, Tally, TlsMessageCounts};
 use crate::trial::Unit;
 
-/// Bytes of `total_bytes` of memory that are kept free: below them the kernel reclaims pages,
-/// and everything measured is about that. 3 %, at least 512 MiB, at most 5 %: the kernel's own
-/// watermarks grow slower than memory does.
+/// Returns the bytes of `total_bytes` of memory to be kept free: below them the kernel reclaims pages, and measurements
+/// show nothing else. 3 %, at least 512 MiB, at most 5 %: the kernel's own watermarks grow slower than memory does.
 pub fn memory_reserve_bytes(total_bytes: u64) -> u64 {
     const LEAST: u64 = 512 << 20;
     LEAST.max(total_bytes / 100 * 3).min(total_bytes / 20)
@@ -113,9 +112,8 @@ pub struct Swept {
 }
 
 impl Swept {
-    /// The result of a sweep over `connections` between two tallies of the same hold. An answer
-    /// with a bad status is an answer; heartbeats that failed meanwhile count as well, because
-    /// their connections failed.
+    /// Creates the result of a sweep over `connections` from two tallies of the same hold. An answer with a bad status
+    /// is an answer; heartbeats that failed meanwhile count as well, because their connections failed.
     pub fn between(before: &Tally, after: &Tally, connections: u64) -> Self {
         let since = |of: fn(&Tally) -> u64| of(after).saturating_sub(of(before));
         let failed = since(|tally| unanswered(&tally.failures.operations))
@@ -125,13 +123,13 @@ impl Swept {
     }
 }
 
-/// Complete answers with a status of 400 or above.
+/// Returns the number of complete answers with a status of 400 or above.
 pub fn bad_statuses(errors: &ErrorCounts) -> u64 {
     use crate::ErrorClass::{Status4xx, Status5xx};
     errors.get(Status4xx) + errors.get(Status5xx)
 }
 
-/// Operations that got no complete answer.
+/// Returns the number of operations that got no complete answer.
 pub fn unanswered(errors: &ErrorCounts) -> u64 {
     errors.total() - bad_statuses(errors)
 }
@@ -338,7 +336,7 @@ pub struct HoldHead {
 }
 
 impl HoldSummary {
-    /// The summary of a hold whose whole tally is `tally`.
+    /// Creates the summary of a hold whose whole tally is `tally`.
     pub fn new(head: HoldHead, tally: &Tally) -> Self {
         let HoldHead { baseline, .. } = head;
         let plateaus: Vec<_> =
@@ -390,7 +388,7 @@ pub struct ConnectionsFound {
     pub first_limit: Option<Projection>,
     /// The side that owns it.
     pub first_limit_of: Option<Side>,
-    /// The resource whose projection ended the search; `None` where something else did.
+    /// The resource whose projection ended the search; `None` if something else did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<Projection>,
     pub failed_at: Option<FailedAt>,
@@ -421,7 +419,7 @@ pub struct BeatSummary {
 }
 
 impl BeatSummary {
-    /// The requests of a hold's tally.
+    /// Creates the summary of the requests in a hold's tally.
     pub fn of(tally: &Tally) -> Self {
         Self {
             sent: tally.scheduled.saturating_sub(tally.unsent),

@@ -13,7 +13,7 @@ macro_rules! named {
             /// Every variant, in order.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// The name of the variant.
+            /// Returns the name of the variant.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }

@@ -110,7 +110,7 @@ pub struct NetworkUse {
     pub retransmits: f64,
     /// Segments that these sockets sent again.
     pub sent_again: u64,
-    /// Load of the busiest interface over its line rate; `None` where it has none (loopback).
+    /// Load of the busiest interface over its line rate; `None` if it has none (loopback).
     pub link: Option<f64>,
 }
 

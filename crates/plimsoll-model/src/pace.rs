@@ -78,24 +78,24 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// One rate for `duration`.
+    /// Creates a profile with one rate for `duration`.
     pub fn constant(rate: Rate, duration: Nanos) -> Self {
         Self::from_stages(vec![Stage { duration, from: rate, to: rate }])
     }
 
-    /// One rate until `ops_total` operations have been scheduled.
+    /// Creates a profile with one rate until `ops_total` operations have been scheduled.
     pub fn constant_ops(rate: Rate, ops_total: u64) -> Self {
         let duration = Nanos::from_secs_f64(ops_total as f64 / rate.get().max(1e-9));
         Self { stages: vec![Stage { duration, from: rate, to: rate }], ops_total }
     }
 
-    /// Each stage ramps linearly from the rate before it to its own.
+    /// Creates a profile whose stages each ramp linearly from the previous rate to their own.
     pub fn from_stages(stages: Vec<Stage>) -> Self {
         let ops: f64 = stages.iter().map(Stage::ops).sum();
         Self { stages, ops_total: ops.round() as u64 }
     }
 
-    /// At most `ops` operations: the profile is cut, not squeezed, and ends when the last is due.
+    /// Limits the profile to `ops` operations: it is cut, not squeezed, and ends when the last is due.
     #[must_use]
     pub fn limited_to(mut self, ops: u64) -> Self {
         if ops >= self.ops_total {
@@ -114,12 +114,12 @@ impl Profile {
         self
     }
 
-    /// Length of all stages.
+    /// Returns the length of all stages.
     pub fn duration(&self) -> Nanos {
         self.stages.iter().fold(Nanos::ZERO, |sum, stage| sum + stage.duration)
     }
 
-    /// Mean rate over the profile.
+    /// Returns the mean rate over the profile.
     pub fn mean_rate(&self) -> Rate {
         let seconds = self.duration().as_secs_f64();
         Rate::per_second(if seconds > 0.0 { self.ops_total as f64 / seconds } else { 0.0 })
@@ -173,7 +173,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of one shard; the same arguments give the same starts.
+    /// Creates the schedule of one shard; the same arguments give the same starts.
     ///
     /// ```
     /// use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
@@ -215,7 +215,7 @@ impl Schedule {
         }
     }
 
-    /// Operations not yet returned.
+    /// Returns the number of operations not yet returned.
     pub const fn left(&self) -> u64 {
         self.left
     }

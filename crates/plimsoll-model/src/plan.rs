@@ -193,7 +193,7 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
-    /// The address in place `n`, counted from 0; after the last one comes the first.
+    /// Returns the address in place `n`, counted from 0, and starting again after the last.
     pub fn nth(&self, n: u64) -> IpAddr {
         let n = n % self.count.max(1);
         match self.first {
@@ -302,8 +302,8 @@ impl MqttPlan {
         filters
     }
 
-    /// A topic or filter of the connection with a number: `%c` is its client identifier, `%i` its number,
-    /// `%u` its user, and `%%` a percent sign.
+    /// Fills a topic or filter of the connection with a number: `%c` is its client identifier, `%i` its number, `%u`
+    /// its user, and `%%` a percent sign.
     pub fn filled(&self, template: &str, number: u64) -> String {
         let mut filled = String::new();
         let mut rest = template;
@@ -349,7 +349,7 @@ impl LoadPlan {
         is_shared && self.keepalive && !is_hold && self.session.is_none()
     }
 
-    /// Operations that may be on their way at once on one connection.
+    /// Returns the most operations in flight at once on one connection.
     pub fn streams(&self) -> u32 {
         if !self.shares_connections() {
             return 1;
@@ -374,22 +374,22 @@ impl LoadPlan {
         self.targets.first().and_then(|target| target.script.as_ref())
     }
 
-    /// The part of one of the receiver's threads.
+    /// Returns the shard of one of the receiver's threads.
     pub fn shard_of_thread(&self, index: u32) -> Shard {
         let Shard { index: first, of } = self.part.shard;
         Shard { index: first + index, of: of.max(self.threads).max(1) }
     }
 
-    /// The part of the source ports of the thread that makes `shard` of the load: one of those on its host.
+    /// Returns the shard of the source ports for the thread that makes `shard` of the load, one of the threads on its
+    /// host.
     pub fn ports_of_thread(&self, shard: Shard) -> Shard {
         let Shard { index, of } = shard;
         let host = self.part.on_host.clone().filter(|host| host.contains(&index)).unwrap_or(0..of);
         Shard { index: index - host.start, of: host.end - host.start }
     }
 
-    /// The simplest complete plan, which tests vary: `GET /ping` without TLS, kept alive over 8
-    /// connections, one worker thread, nothing late. Each entry is one server with its addresses;
-    /// the requests go to the first.
+    /// Creates the simplest complete plan, which tests vary: `GET /ping` without TLS, kept alive over 8 connections,
+    /// one worker thread, nothing late. Each entry is one server with its addresses; the requests go to the first.
     pub fn plain(servers: &[&[SocketAddr]], pacing: Pacing) -> Self {
         let first = servers.first().and_then(|addresses| addresses.first());
         let targets: Vec<_> = first

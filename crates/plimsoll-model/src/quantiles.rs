@@ -15,7 +15,7 @@ macro_rules! quantiles {
         }
 
         impl $name {
-            /// The figures with their names, in order.
+            /// Returns the figures with their names, in order.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, Option<f64>)> {
                 [$((stringify!($field), self.$field)),*].into_iter()
             }
@@ -63,7 +63,7 @@ quantiles! {
 }
 
 impl FullQuantiles {
-    /// The median, the 90th, 99th and 99.9th percentile, and the longest.
+    /// Returns the median, the 90th, 99th and 99.9th percentile, and the longest.
     pub const fn from_median(&self) -> [Option<f64>; 5] {
         [self.p50, self.p90, self.p99, self.p999, self.max]
     }

@@ -214,23 +214,25 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Words without a type, bounded and without secrets.
+    /// Creates a reason from an untyped text, bounded and without secrets.
     pub fn other(detail: &dyn fmt::Display) -> Self {
         let detail = secret::text_redacted(&detail.to_string(), &[]);
         Self::Other { detail: detail.chars().take(TEXT_CHARS_MAX).collect() }
     }
 
-    /// A failing answer, of whose body these are the first bytes; `known` are values that are secrets.
+    /// Creates the reason for a failing answer, of whose body these are the first bytes; `known` are values that are
+    /// secrets.
     pub fn status(status: u16, body: &[u8], known: &[String]) -> Self {
         Self::Status { status, body: excerpt(body, known) }
     }
 
-    /// A call of gRPC with a failing status; `message` is percent-encoded, and `known` are values that are secrets.
+    /// Creates the reason for a gRPC call with a failing status; `message` is percent-encoded, and `known` are values
+    /// that are secrets.
     pub fn grpc(status: u8, message: &[u8], known: &[String]) -> Self {
         Self::Grpc { status, message: excerpt(&percent_decoded(message), known) }
     }
 
-    /// A refusal of a broker; `text` is its reason string, and `known` are values that are secrets.
+    /// Creates the reason for a broker's refusal; `text` is its reason string, and `known` are values that are secrets.
     pub fn mqtt(packet: MqttPacket, code: u8, name: &str, text: &[u8], known: &[String]) -> Self {
         Self::Mqtt { packet, code, name: name.to_owned(), text: excerpt(text, known) }
     }
@@ -268,7 +270,7 @@ impl Reason {
     }
 }
 
-/// The beginning of a body in one line; empty where it is no text.
+/// The beginning of a body in one line; empty if it is no text.
 fn excerpt(body: &[u8], known: &[String]) -> String {
     let text = String::from_utf8_lossy(body);
     let is_odd =
@@ -337,12 +339,12 @@ impl ErrorReasons {
         }
     }
 
-    /// The classes that have reasons, in fixed order, the earliest reason first.
+    /// Returns the classes that have reasons, in fixed order, the earliest reason first.
     pub fn iter(&self) -> impl Iterator<Item = (ErrorClass, &[CountedReason])> {
         self.0.iter().map(|(class, reasons)| (*class, reasons.as_slice()))
     }
 
-    /// The earliest reason of all classes.
+    /// Returns the earliest reason of all classes.
     pub fn earliest(&self) -> Option<(ErrorClass, &CountedReason)> {
         let all = self.iter().flat_map(|(class, all)| all.iter().map(move |one| (class, one)));
         all.min_by_key(|(_, counted)| counted.first)

@@ -37,7 +37,7 @@ named! {
 }
 
 impl RunKind {
-    /// `a load`, `a search`.
+    /// Returns the noun with its article: `a load`, `a search`.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Load => "a load",
@@ -130,7 +130,7 @@ impl From<HoldSummary> for RunResult {
 }
 
 impl RunResult {
-    /// The answer of a search.
+    /// Returns the answer of a search.
     pub fn find(&self) -> Option<&FindSummary> {
         match self {
             Self::Find { find } | Self::Connections { find, .. } | Self::Storm { find, .. } => {
@@ -140,7 +140,7 @@ impl RunResult {
         }
     }
 
-    /// The answer of a search, to change it.
+    /// Returns the answer of a search, to change it.
     pub fn find_mut(&mut self) -> Option<&mut FindSummary> {
         match self {
             Self::Find { find } | Self::Connections { find, .. } | Self::Storm { find, .. } => {
@@ -150,7 +150,7 @@ impl RunResult {
         }
     }
 
-    /// The connections that a hold, or the last level of a search, held.
+    /// Returns the connections that a hold, or the last level of a search, held.
     pub fn hold(&self) -> Option<&HoldSummary> {
         match self {
             Self::Hold { hold } | Self::Connections { hold: Some(hold), .. } => Some(hold),
@@ -158,7 +158,7 @@ impl RunResult {
         }
     }
 
-    /// The storms of a search.
+    /// Returns the storms of a search.
     pub fn storm(&self) -> Option<&StormSummary> {
         match self {
             Self::Storm { storm: Some(storm), .. } => Some(storm),
@@ -166,7 +166,7 @@ impl RunResult {
         }
     }
 
-    /// The connections that were held, to change them.
+    /// Returns the connections that were held, to change them.
     pub fn hold_mut(&mut self) -> Option<&mut HoldSummary> {
         match self {
             Self::Hold { hold } | Self::Connections { hold: Some(hold), .. } => Some(hold),
@@ -174,7 +174,7 @@ impl RunResult {
         }
     }
 
-    /// The kind of the run.
+    /// Returns the kind of the run.
     pub const fn kind(&self) -> RunKind {
         match self {
             Self::Load => RunKind::Load,

@@ -45,17 +45,17 @@ macro_rules! cases {
             /// Every case.
             pub const ALL: &'static [Self] = &[$(Self::$case,)*];
 
-            /// The section: `7.2`.
+            /// Returns the number of the section: `7.2`.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$case => $section,)* }
             }
 
-            /// The heading in the RFC, without QUIC.
+            /// Returns the heading in the RFC, without QUIC.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$case => $title,)* }
             }
 
-            /// The subject.
+            /// Returns the subject of the test.
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$case => Kind::$kind,)* }
             }
@@ -81,7 +81,7 @@ cases! {
 }
 
 impl Case {
-    /// The objects that its sessions request.
+    /// Returns the objects that its sessions request.
     pub fn objects(self) -> Vec<Object> {
         let sizes: &[u64] = match self.kind() {
             Kind::Mix => return vec![Object::Listed],
@@ -94,7 +94,7 @@ impl Case {
         sizes.iter().map(|kb| Object::Bytes(kb * KB)).chain(mixed).collect()
     }
 
-    /// The axis of its load.
+    /// Returns the axis of its load.
     pub const fn axis(self) -> Axis {
         match self.kind() {
             Kind::Mix | Kind::Throughput | Kind::Latency => Axis::TransactionsPerS,
@@ -128,7 +128,7 @@ pub const MIXED_BYTES: [u64; 10] =
     [200, 6_000, 8_000, 9_000, 10_000, 25_000, 26_000, 35_000, 59_000, 347_000];
 
 impl Object {
-    /// Bytes of each of its sizes, in turn; none where they are not known.
+    /// Returns the bytes of each of the object's sizes, in turn; empty if they are not known.
     pub fn bytes(self) -> Vec<u64> {
         match self {
             Self::Bytes(bytes) => vec![bytes],
@@ -137,7 +137,7 @@ impl Object {
         }
     }
 
-    /// Mean bytes of an answer's body.
+    /// Returns the mean bytes of an answer's body.
     pub fn mean_bytes(self) -> Option<f64> {
         let bytes = self.bytes();
         let sum: u64 = bytes.iter().sum();
@@ -237,7 +237,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The verdict on the object.
+    /// Returns the verdict on the object.
     pub const fn verdict(&self) -> Verdict {
         match self {
             Self::TargetMet | Self::Maximum => Verdict::Good,

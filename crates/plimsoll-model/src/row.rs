@@ -29,7 +29,7 @@ pub enum RowEnd {
 }
 
 impl RowEnd {
-    /// `ok`, `unsent`, or the name of the class.
+    /// Returns `ok`, `unsent`, or the name of the class.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -49,7 +49,7 @@ pub struct Row {
     pub sent: Option<Nanos>,
     /// Time at which it ended.
     pub ended: Nanos,
-    /// Status of a complete answer; 0 where there was none.
+    /// Status of a complete answer; 0 if there was none.
     pub status: u16,
     /// The operation's end.
     pub end: RowEnd,

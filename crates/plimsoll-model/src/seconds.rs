@@ -37,14 +37,14 @@ impl Seconds {
         Self { parts: vec![Part::default(); parts], pending: VecDeque::new(), handed_out: 0 }
     }
 
-    /// Another part begins with second `first`.
+    /// Adds a part that begins with second `first`.
     pub fn join(&mut self, first: u32) {
         let delivered = first.max(self.handed_out);
         self.parts.push(Part { delivered, ..Part::default() });
     }
 
-    /// A part delivers a second. Seconds of a part ascend; if one ever doesn't, it counts as the
-    /// next one rather than be lost.
+    /// Adds a second that a part delivers. Seconds of a part ascend; if one ever doesn't, it counts as the next one
+    /// rather than be lost.
     pub fn add(&mut self, part: usize, mut interval: Box<Interval>) {
         let part = &mut self.parts[part];
         interval.second = interval.second.max(part.delivered);
@@ -53,13 +53,13 @@ impl Seconds {
         self.merge(interval);
     }
 
-    /// A part has ended. Parts do not end in the same second: it counts as holding its connections
-    /// until all have.
+    /// Ends a part. Parts do not end in the same second: the part counts as holding its connections until all have
+    /// ended.
     pub fn end(&mut self, part: usize) {
         self.parts[part].is_over = true;
     }
 
-    /// A part was lost with its connections; `tally` accounts for its open operations.
+    /// Ends a part that was lost with its connections; `tally` accounts for its open operations.
     pub fn lose(&mut self, part: usize, tally: Tally) {
         let lost = &mut self.parts[part];
         let second = lost.delivered.max(self.handed_out);
@@ -69,7 +69,7 @@ impl Seconds {
         }
     }
 
-    /// The next second that every part has delivered, or never will.
+    /// Returns the next second that no part can add to any more.
     pub fn poll(&mut self) -> Option<Box<Interval>> {
         let second = self.pending.front()?.second;
         if u64::from(second) >= self.complete_below() {
@@ -83,23 +83,23 @@ impl Seconds {
         Some(interval)
     }
 
-    /// Every part has delivered the seconds below this one, or never will.
+    /// Returns the second below which every part has delivered its seconds, or never will.
     pub fn complete_below(&self) -> u64 {
         let open = self.parts.iter().filter(|part| !part.is_over);
         open.map(|part| u64::from(part.delivered)).min().unwrap_or(u64::MAX)
     }
 
-    /// Every second below was handed out.
+    /// Returns the second below which every second was handed out.
     pub const fn handed_out(&self) -> u32 {
         self.handed_out
     }
 
-    /// Seconds that some part has delivered.
+    /// Returns the number of seconds that some part has delivered.
     pub fn delivered(&self) -> u32 {
         self.parts.iter().map(|part| part.delivered).max().unwrap_or(0)
     }
 
-    /// A part's connections at the end of its last second.
+    /// Returns a part's connections at the end of its last second.
     pub fn held(&self, part: usize) -> u64 {
         self.parts[part].held
     }

@@ -33,7 +33,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// The largest share of bad operations that still meets the goal.
+    /// Returns the largest share of bad operations that still meets the goal.
     pub fn bad_ratio_max(&self) -> f64 {
         match *self {
             Self::Latency { quantile, .. } => 1.0 - quantile,
@@ -72,7 +72,7 @@ impl Slo {
     /// Goals of one objective.
     pub const GOALS_MAX: usize = 8;
 
-    /// The first goal about latency, with its quantile and its limit.
+    /// Returns the first goal about latency, with its quantile and its limit.
     pub fn latency(&self) -> Option<(&Goal, f64, Nanos)> {
         self.goals.iter().find_map(|goal| match goal {
             Goal::Latency { quantile, limit } => Some((goal, *quantile, *limit)),
@@ -80,7 +80,7 @@ impl Slo {
         })
     }
 
-    /// The strictest latency limit: the deadline of a single operation.
+    /// Returns the strictest latency limit: the deadline of a single operation.
     pub fn deadline(&self) -> Option<Nanos> {
         self.goals
             .iter()

@@ -13,7 +13,7 @@ macro_rules! spans {
         }
 
         impl Span {
-            /// The name in flags and files.
+            /// Returns the name in flags and files.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => stringify!($name),)* }
             }

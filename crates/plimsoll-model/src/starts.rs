@@ -17,8 +17,8 @@ pub const WIDE_BIN: Nanos = Nanos::from_millis(100);
 /// Fewer gaps or bins than this are not evaluated.
 const SAMPLES_MIN: u64 = 30;
 
-/// The largest lag that is not worth a verdict: a twentieth of the deadline, at least 1 ms; without
-/// a deadline nothing says how much is too much, and 10 ms are far above any latency of interest.
+/// Returns the largest lag that does not affect the verdict: a twentieth of the deadline, at least 1 ms. Without a
+/// deadline it is 10 ms, which is far above any latency of interest.
 pub fn lag_tolerance(deadline: Option<Nanos>) -> Nanos {
     deadline.map_or(Nanos::from_millis(10), |d| Nanos(d.0 / 20).max(Nanos::from_millis(1)))
 }

@@ -60,7 +60,7 @@ pub enum Reconnect {
 }
 
 impl Reconnect {
-    /// The longest pause of a client between two attempts.
+    /// Returns the longest pause of a client between two attempts.
     pub const fn pause_max(&self) -> Nanos {
         match self {
             Self::Immediate | Self::Rate(_) => Nanos::ZERO,
@@ -68,7 +68,7 @@ impl Reconnect {
         }
     }
 
-    /// The policy of clients that wait a random part of `longest` before each attempt.
+    /// Returns the policy of clients that wait a random part of `longest` before each attempt.
     pub const fn jittered(longest: Nanos) -> Self {
         Self::Backoff { min: longest, max: longest, jitter: true }
     }
@@ -278,14 +278,14 @@ pub struct StormSummary {
 }
 
 impl StormSummary {
-    /// The storm that did not end by itself, the smallest of them.
+    /// Returns the smallest storm that did not end by itself.
     pub fn endless(&self) -> Option<(&StormTrial, Endless)> {
         let judged = self.as_asked().filter(|storm| storm.verdict != Verdict::Invalid);
         let each = judged.filter_map(|storm| Some((storm, storm.endless?)));
         each.min_by_key(|(storm, _)| storm.cut)
     }
 
-    /// The storms whose clients came back as asked for, without jitter of the search's own.
+    /// Returns the storms whose clients came back by the given policy, without jitter that the search added.
     pub fn as_asked(&self) -> impl Iterator<Item = &StormTrial> {
         self.storms.iter().filter(|storm| storm.jitter_s.is_none())
     }

@@ -58,7 +58,7 @@ pub struct Summary {
     pub reasons: Vec<Check>,
     #[serde(flatten)]
     pub result: RunResult,
-    /// The limiting resources, the surest first; empty where none was found. `None`: not diagnosed.
+    /// The limiting resources, the surest first; empty if none was found. `None`: not diagnosed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub causes: Option<Vec<Finding>>,
     /// Events of the load, in order of their beginnings, and their effects.
@@ -143,7 +143,7 @@ pub struct MachineSummary {
     /// Every host that was read, by name; empty without an archive.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, HostSummary>,
-    /// The other hosts that made the load, by name; empty where this one made it.
+    /// The other hosts that made the load, by name; empty if this one made it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub load_hosts: BTreeMap<String, LoadHostSummary>,
 }
@@ -193,7 +193,7 @@ impl From<&CountedReason> for ReasonSummary {
     }
 }
 
-/// The reasons by the names of their classes.
+/// Returns the reasons by the names of their classes.
 pub fn reasons(reasons: &ErrorReasons) -> BTreeMap<String, Vec<ReasonSummary>> {
     let named = |(class, all): (ErrorClass, &[CountedReason])| {
         (class.name().to_owned(), all.iter().map(ReasonSummary::from).collect())
@@ -362,7 +362,7 @@ pub struct FindSummary {
 #[expect(missing_docs, reason = "see Summary")]
 pub struct PathSummary {
     pub round_trip_ms: f64,
-    /// `None` where the kernel does not say.
+    /// `None` if the kernel does not say.
     pub sent_again_per_op: Option<f64>,
 }
 
@@ -387,12 +387,12 @@ impl FindSummary {
         Some(((*lower)?.get(), (*upper)?.get().max(fast)))
     }
 
-    /// The trials at the lower bound.
+    /// Returns the trials at the lower bound.
     pub fn at_lower_bound(&self, trials: &[TrialRecord]) -> Option<TrialsAtLoad> {
         TrialsAtLoad::at_lower_bound(trials, self.found.lower?)
     }
 
-    /// The answer as the summary shows it.
+    /// Creates the summary of an answer.
     pub fn new(head: FindHead, found: TippingPoint) -> Self {
         Self {
             axis: head.axis,
@@ -492,7 +492,7 @@ impl Summary {
         self.result.hold().map_or(&self.failures.lost_idle_classes, |hold| &hold.loss_classes)
     }
 
-    /// The summary of a load whose whole tally is `tally`.
+    /// Creates the summary of a load whose whole tally is `tally`.
     pub fn new(head: SummaryHead, tally: &Tally) -> Self {
         let hold = head.result.hold();
         let seconds = head.window.as_secs_f64();

@@ -19,7 +19,7 @@ named! {
 }
 
 impl SutKind {
-    /// Name in sentences.
+    /// Returns the name in sentences.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Embedded => "plimsoll serve",
@@ -29,7 +29,7 @@ impl SutKind {
         }
     }
 
-    /// Start of the names of its processes.
+    /// Returns the prefix of the names of its processes.
     pub const fn process(self) -> &'static str {
         match self {
             Self::Embedded => "plimsoll",
@@ -43,7 +43,7 @@ impl SutKind {
         matches!(self, Self::Caddy)
     }
 
-    /// `true` if its limits refuse requests with status 503, which other proxies answer if no backend is up.
+    /// Reports whether its limits refuse requests with status 503, which other proxies answer if no backend is up.
     pub const fn refuses_with_503(self) -> bool {
         matches!(self, Self::Nginx)
     }

@@ -35,28 +35,28 @@ impl ErrorCounts {
         self.0[class.index()] += ops;
     }
 
-    /// Operations in `class`.
+    /// Returns the number of operations in `class`.
     pub fn get(&self, class: ErrorClass) -> u64 {
         self.0[class.index()]
     }
 
-    /// Operations in the classes of this fault.
+    /// Returns the number of operations in the classes of this fault.
     pub fn by(&self, fault: Fault) -> u64 {
         let of_fault = self.iter().filter(|(class, _)| class.fault() == fault);
         of_fault.map(|(_, ops)| ops).sum()
     }
 
-    /// Operations in all classes.
+    /// Returns the number of operations in all classes.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The classes that occurred, by their names.
+    /// Returns the classes that occurred, by their names.
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         self.iter().map(|(class, count)| (class.name().to_owned(), count)).collect()
     }
 
-    /// The classes that occurred, in fixed order.
+    /// Returns the classes that occurred, in fixed order.
     pub fn iter(&self) -> impl Iterator<Item = (ErrorClass, u64)> + '_ {
         ErrorClass::ALL.iter().map(|class| (*class, self.get(*class))).filter(|(_, ops)| *ops > 0)
     }
@@ -105,12 +105,12 @@ impl StatusCounts {
         self.0.is_empty()
     }
 
-    /// The codes that occurred, as text.
+    /// Returns the codes that occurred, as text.
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         self.iter().map(|(status, answers)| (status.to_string(), answers)).collect()
     }
 
-    /// The codes that occurred, ascending.
+    /// Returns the codes that occurred, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.0.iter().map(|(status, answers)| (*status, *answers))
     }
@@ -127,7 +127,7 @@ pub struct AfterWindow {
 }
 
 impl AfterWindow {
-    /// One operation, from `began` to `ended`, of a load whose window ends at `window_ends`.
+    /// Counts one operation, from `began` to `ended`, of a load whose window ends at `window_ends`.
     pub fn count(&mut self, is_ok: bool, began: Nanos, ended: Nanos, window_ends: Nanos) {
         let (lasted, after) = (ended.since(began), ended.since(began.max(window_ends)));
         let share = after.0 as f64 / lasted.0.max(1) as f64;
@@ -138,7 +138,7 @@ impl AfterWindow {
         }
     }
 
-    /// `true` if no operation reached past the window.
+    /// Reports whether no operation reached past the window.
     pub const fn is_none(&self) -> bool {
         self.ok_ppm == 0 && self.failed_ppm == 0
     }
@@ -179,7 +179,7 @@ impl PingCounts {
         *self == Self::default()
     }
 
-    /// A broker states its Server Keep Alive; 0 turns keep-alive off.
+    /// Notes the Server Keep Alive that a broker states; 0 turns keep-alive off.
     pub const fn note_stated(&mut self, keep_alive_s: u16) {
         if keep_alive_s > 0
             && (self.server_keep_alive_s == 0 || keep_alive_s < self.server_keep_alive_s)
@@ -241,7 +241,7 @@ impl DeliveryCounts {
 /// them other than answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamCounts {
-    /// Most operations at once on one connection, where the server allows as many; 0 where connections
+    /// Most operations at once on one connection, where the server allows as many; 0 if connections
     /// are not shared.
     pub each: u32,
     /// The fewest that a server allowed on a connection, if that is less; it may be 0.
@@ -338,7 +338,7 @@ pub struct ByteCounts {
 /// Ok operations whose answers the kernel stamped on arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampCounts {
-    /// About one of `every` operations was to be stamped; 0 where the kernel refuses. The largest
+    /// About one of `every` operations was to be stamped; 0 if the kernel refuses. The largest
     /// number over threads.
     pub every: u32,
     /// Answers that were to be stamped and were not, or not reliably.
@@ -540,33 +540,34 @@ impl Tally {
         by_peer.max(self.failures.lost_held.total())
     }
 
-    /// Memory of its histograms.
+    /// Returns the memory of its histograms, bytes.
     pub fn histogram_bytes(&self) -> u64 {
         let endings = self.endings.iter().map(|(_, series)| series.durations.memory_bytes());
         self.spans.memory_bytes() + self.storm.recovery.memory_bytes() + endings.sum::<u64>()
     }
 
-    /// Operations failed by the peer or by a timer of ours; a fault of this host is no loss of the SUT.
+    /// Returns the number of operations failed by the peer or by a timer of ours; a fault of this host is no loss of
+    /// the SUT.
     pub fn failed_by_peer(&self) -> u64 {
         self.errors_total() - self.failures.operations.by(Fault::Local)
     }
 
-    /// Late, failed and unsent operations.
+    /// Returns the number of late, failed and unsent operations.
     pub fn bad(&self) -> u64 {
         self.late + self.errors_total() + self.unsent
     }
 
-    /// Operations that ended well, as far as they lie in the load's window.
+    /// Returns the number of operations that ended well, as far as they lie in the load's window.
     pub fn ok_in_window(&self) -> f64 {
         (self.ok as f64 - self.after_window.ok_ppm as f64 / 1e6).max(0.0)
     }
 
-    /// Operations that were sent, as far as they lie in the load's window.
+    /// Returns the number of operations that were sent, as far as they lie in the load's window.
     pub fn sent_in_window(&self) -> f64 {
         self.in_window(self.scheduled.saturating_sub(self.unsent))
     }
 
-    /// Operations that came due or were started, as far as they lie in the load's window.
+    /// Returns the number of operations that came due or were started, as far as they lie in the load's window.
     pub fn scheduled_in_window(&self) -> f64 {
         self.in_window(self.scheduled)
     }

@@ -23,38 +23,38 @@ impl Nanos {
     /// Further away than any run.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span of whole milliseconds.
+    /// Creates a span of whole milliseconds.
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000))
     }
 
-    /// A span of whole seconds.
+    /// Creates a span of whole seconds.
     pub const fn from_secs(s: u64) -> Self {
         Self(s.saturating_mul(1_000_000_000))
     }
 
-    /// A span in seconds; negative and not-a-number become zero.
+    /// Creates a span in seconds; negative and not-a-number become zero.
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9) as u64)
     }
 
-    /// The span in seconds.
+    /// Returns the span in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The span in milliseconds.
+    /// Returns the span in milliseconds.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// The span from `earlier` to `self`; zero if `earlier` lies later.
+    /// Returns the span from `earlier` to `self`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 
-    /// `self + span`, without wrapping.
+    /// Returns `self + span`, without wrapping.
     #[must_use]
     pub const fn saturating_add(self, span: Self) -> Self {
         Self(self.0.saturating_add(span.0))

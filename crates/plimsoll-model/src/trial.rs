@@ -207,8 +207,7 @@ impl Judgement {
         Self { verdict, reasons: checks, loss_ratio }
     }
 
-    /// The failed checks that made the verdict: of an INVALID trial not its goals, which say
-    /// nothing.
+    /// Returns the failed checks that determine the verdict; of an INVALID trial not its goals, which have no meaning.
     pub fn deciding(&self) -> impl Iterator<Item = &Check> {
         deciding(self.verdict, &self.reasons)
     }
@@ -503,17 +502,17 @@ pub struct SloFound {
 }
 
 impl TippingPoint {
-    /// `true` if a load is known to meet the SLO or to miss it.
+    /// Reports whether a load is known to meet the SLO or to miss it.
     pub const fn has_bounds(&self) -> bool {
         self.lower.is_some() || self.upper.is_some()
     }
 
-    /// Lower and upper end as numbers.
+    /// Returns the lower and the upper end as numbers.
     pub fn bounds(&self) -> (Option<f64>, Option<f64>) {
         (self.lower.map(Rate::get), self.upper.map(Rate::get))
     }
 
-    /// Relative width `upper / lower - 1`.
+    /// Returns the relative width `upper / lower - 1`.
     pub fn width(&self) -> Option<f64> {
         match (self.lower, self.upper) {
             (Some(lower), Some(upper)) if lower.get() > 0.0 => {

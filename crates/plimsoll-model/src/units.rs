@@ -21,12 +21,12 @@ impl Rate {
     /// A rate of 0.
     pub const ZERO: Self = Self(0.0);
 
-    /// `per_s` operations per second; `None` when negative or not finite.
+    /// Creates a rate of `per_s` operations per second; `None` if negative or not finite.
     pub fn per_second(per_s: f64) -> Option<Self> {
         (per_s.is_finite() && per_s >= 0.0).then_some(Self(per_s))
     }
 
-    /// Operations per second.
+    /// Returns the operations per second.
     pub const fn get(self) -> f64 {
         self.0
     }
@@ -43,7 +43,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A count with thousands separators.
+/// Formats a count with thousands separators.
 ///
 /// ```
 /// use plimsoll_model::units::grouped;
@@ -84,8 +84,8 @@ fn split_number(text: &str) -> Option<(f64, &str)> {
     Some((number.parse::<f64>().ok()?, unit.trim_start()))
 }
 
-/// A span such as `250ms`, `10s`, `1m30s`, `1.5h`; a bare number other than `0` is refused,
-/// because peers disagree on what it would mean.
+/// Parses a span such as `250ms`, `10s`, `1m30s`, `1.5h`; a bare number other than `0` is refused, because peers
+/// disagree on what it would mean.
 ///
 /// ```
 /// use plimsoll_model::Nanos;
@@ -128,7 +128,7 @@ pub fn parse_duration(text: &str) -> Result<Nanos, ParseError> {
     Ok(Nanos(total_ns.round() as u64))
 }
 
-/// A rate such as `500`, `500/s`, `30/m`, `2k/s`.
+/// Parses a rate such as `500`, `500/s`, `30/m`, `2k/s`.
 ///
 /// ```
 /// use plimsoll_model::units::parse_rate;
@@ -158,7 +158,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     }
 }
 
-/// A size in bytes such as `512`, `4KiB`, `1MB`.
+/// Parses a size in bytes such as `512`, `4KiB`, `1MB`.
 pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     const EXPECTED: &str = "a size such as 512, 4KiB or 1MB";
     let (value, unit) = split_number(text.trim()).ok_or_else(|| error(text, EXPECTED))?;
@@ -175,7 +175,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     whole(value * factor).ok_or_else(|| error(text, EXPECTED))
 }
 
-/// A count such as `100`, `20k`, `2M`.
+/// Parses a count such as `100`, `20k`, `2M`.
 pub fn parse_count(text: &str) -> Result<u64, ParseError> {
     const EXPECTED: &str = "a whole number such as 100, 20k or 2M";
     let expected = match text.trim_end().ends_with('m') {

@@ -11,12 +11,12 @@ const USUAL_BYTES: usize = 8 << 10;
 /// More is not read.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// The place below `root` of a file that a process names, which has an absolute path.
+/// Returns the place below `root` of a file that a process names by an absolute path.
 pub(crate) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// The files of `folder` whose names end in `ending`, sorted.
+/// Lists the files of `folder` whose names end in `ending`, sorted.
 pub(crate) fn listed(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     let mut files: Vec<_> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|own| own == ending));
@@ -24,19 +24,19 @@ pub(crate) fn listed(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The command line of process `pid` below `root`: words that end with NUL, or the title that it gave itself. Empty
-/// where there is none.
+/// Reads the command line of process `pid` below `root`: words that end with NUL, or the title that it gave itself.
+/// Empty if there is none.
 pub(crate) fn command_line(root: &Path, pid: impl Display) -> String {
     let bytes = fs::read(root.join(format!("proc/{pid}/cmdline"))).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The working directory of process `pid` below `root`.
+/// Returns the working directory of process `pid` below `root`.
 pub(crate) fn working_directory(root: &Path, pid: u32) -> PathBuf {
     fs::read_link(root.join(format!("proc/{pid}/cwd"))).unwrap_or_else(|_| PathBuf::from("/"))
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 pub(crate) fn text(path: impl AsRef<Path>) -> io::Result<String> {
     let mut text = String::with_capacity(USUAL_BYTES);
     File::open(path)?.take(BYTES_MAX).read_to_string(&mut text)?;

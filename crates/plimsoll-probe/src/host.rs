@@ -7,8 +7,8 @@ use std::path::Path;
 
 pub use crate::limits::throttled_periods;
 
-/// Bytes per second that the interface `device` sends at most, below `root` (`/`); `None` where it is no
-/// hardware, which invents its speed, or does not say.
+/// Reads the most bytes per second that the interface `device` sends, below `root` (`/`); `None` if it is not hardware,
+/// whose speed is invented, or does not report it.
 pub fn link_bytes_per_s(root: &Path, device: &str) -> Option<f64> {
     let interface = root.join("sys/class/net").join(device);
     if !interface.join("device").exists() {
@@ -33,7 +33,7 @@ pub fn with_lower_devices(root: &Path, device: &str) -> BTreeSet<String> {
     all
 }
 
-/// CPUs that any thread of `pids` may run on, below `proc_root`. What cannot be read is left out.
+/// Returns the CPUs that any thread of `pids` may run on, below `proc_root`. Unreadable threads are left out.
 pub fn cpus_allowed(proc_root: &Path, pids: &[u32]) -> BTreeSet<u32> {
     let mut cpus = BTreeSet::new();
     for pid in pids {

@@ -1,6 +1,6 @@
 //! Files of `/proc` whose lines begin with a name: `VmSize:    23456 kB`.
 
-/// The first word after `name`, in the line that begins with it.
+/// Returns the first word after `name`, in the line that begins with it.
 pub(crate) fn word<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_ascii_whitespace().next()

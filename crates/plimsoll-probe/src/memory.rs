@@ -52,7 +52,7 @@ impl HostMemory {
         }
     }
 
-    /// The slab without what lookups in `/proc` left behind.
+    /// Returns the slab without the part that lookups in `/proc` left behind.
     pub fn slab_of_work_bytes(&self) -> Option<u64> {
         let lookups = self.proc_lookups_bytes.unwrap_or(0);
         self.slab_bytes.map(|slab| slab.saturating_sub(lookups))
@@ -125,7 +125,7 @@ impl TcpSockets {
     }
 }
 
-/// Open files of the host and their limit: `sys/fs/file-nr` below `proc_root`.
+/// Reads the number of open files of the host and its limit: `sys/fs/file-nr` below `proc_root`.
 pub fn open_files(proc_root: &Path) -> Option<(u64, u64)> {
     let text = file::text(proc_root.join("sys/fs/file-nr")).ok()?;
     let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
@@ -134,8 +134,8 @@ pub fn open_files(proc_root: &Path) -> Option<(u64, u64)> {
     Some((open.ok()?, max.ok()?))
 }
 
-/// Proportional set size of `pids` together, bytes: private pages, and shared ones divided among
-/// their users. A process that has ended counts as 0; `None` when none could be read.
+/// Returns the proportional set size of `pids` together, bytes: private pages, and shared ones divided among their
+/// users. A process that has ended counts as 0; `None` when none could be read.
 ///
 /// Walks the processes' page tables: about a millisecond for each gigabyte.
 pub fn proportional_bytes(proc_root: &Path, pids: &[u32]) -> Option<u64> {
@@ -146,7 +146,7 @@ pub fn proportional_bytes(proc_root: &Path, pids: &[u32]) -> Option<u64> {
     pids.iter().filter_map(of_process).reduce(u64::saturating_add)
 }
 
-/// The value after `name` in a line such as `TCP: inuse 12 orphan 0 tw 3 alloc 15 mem 1`.
+/// Returns the value after `name` in a line such as `TCP: inuse 12 orphan 0 tw 3 alloc 15 mem 1`.
 pub(crate) fn pair(text: &str, line: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|candidate| candidate.strip_prefix(line))?;
     let mut words = rest.split_ascii_whitespace();

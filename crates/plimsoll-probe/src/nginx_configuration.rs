@@ -16,7 +16,7 @@ const FILES_MAX: usize = 64;
 /// The largest file that is read: the user who starts a server chooses its files.
 pub(crate) const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The texts of the configuration that the title of the master names, without comments, the main file first:
+/// Returns the texts of the configuration that the title of the master names, without comments, the main file first:
 /// `nginx: master process nginx -p /run/x -c nginx.conf`.
 pub(crate) fn texts(root: &Path, title: &str) -> Vec<String> {
     let words: Vec<&str> = title.split([' ', '\0']).collect();
@@ -28,7 +28,7 @@ pub(crate) fn texts(root: &Path, title: &str) -> Vec<String> {
     texts
 }
 
-/// The texts of the configuration of the worker `pid`, whose master has it in its title.
+/// Returns the texts of the configuration of the worker `pid`, whose master has it in its title.
 pub(crate) fn of_worker(root: &Path, pid: u32) -> Option<Vec<String>> {
     let status = file::text(root.join(format!("proc/{pid}/status"))).ok()?;
     let master = lines::word(&status, "PPid:")?;

@@ -16,7 +16,7 @@ use crate::lines;
 /// listing one leaves an inode behind.
 const LISTED_MAX: usize = 4096;
 
-/// Use and limit of each resource; `None` where there is no limit, or it cannot be read.
+/// Use and limit of each resource; `None` if there is no limit, or it cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessUse {
     /// Descriptors in use, and RLIMIT_NOFILE, the soft limit.
@@ -60,7 +60,7 @@ impl ProcessUse {
     }
 }
 
-/// Resident memory of process `pid` below `root` (`/`), bytes.
+/// Returns the resident memory of process `pid` below `root` (`/`), bytes.
 pub(crate) fn resident_bytes(root: &Path, pid: u32) -> Option<u64> {
     let status = root.join("proc").join(pid.to_string()).join("status");
     lines::bytes(&file::text(status).ok()?, "VmRSS:")

@@ -44,7 +44,7 @@ pub struct ServerCounters {
 }
 
 impl ServerCounters {
-    /// The difference to `earlier`; `None` when the server was restarted in between.
+    /// Returns the difference to `earlier`; `None` when the server was restarted in between.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         let none = Self::default();
         let frontend = |(name, now): (&String, &Self)| {
@@ -104,7 +104,7 @@ impl CounterSource {
         failed_handshakes(&Self::ask_haproxy(socket, "show stat").ok()?)
     }
 
-    /// HAProxy's answer at its statistics socket.
+    /// Asks HAProxy at its statistics socket.
     pub(crate) fn ask_haproxy(socket: &HaproxySocket, question: &str) -> io::Result<String> {
         socket.ask(question, ANSWER_BYTES_MAX)
     }
@@ -165,8 +165,8 @@ fn status_request(authority: &str, path: &str) -> String {
     format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n")
 }
 
-/// `show stat`: a CSV table whose first line names the columns after `# `. The fields of each line in
-/// `columns`, empty where the line or the table has none; nothing without a first line.
+/// Reads the answer to `show stat`: a CSV table whose first line names the columns after `# `. Returns the fields of
+/// each line in `columns`, empty if the line or the table has none; nothing without a first line.
 pub(crate) fn table<'a, const N: usize>(answer: &'a str, columns: [&str; N]) -> Vec<[&'a str; N]> {
     let mut lines = answer.lines();
     let Some(head) = lines.next().and_then(|line| line.strip_prefix("# ")) else {
@@ -181,8 +181,7 @@ pub(crate) fn table<'a, const N: usize>(answer: &'a str, columns: [&str; N]) -> 
     lines.map(of_line).collect()
 }
 
-/// The fields of each frontend in `columns`, empty where its line is too short; `None` without such a
-/// column.
+/// Returns the fields of each frontend in `columns`, empty if its line is too short; `None` without such a column.
 pub(crate) fn frontends<'a, const N: usize>(
     answer: &'a str,
     columns: [&str; N],
@@ -224,7 +223,7 @@ fn failed_handshakes(answer: &str) -> Option<u64> {
     failed.filter_map(|[failed]| failed.parse().ok()).reduce(u64::saturating_add)
 }
 
-/// Every number of nginx's stub_status page, by its name there in lower case.
+/// Returns every number of nginx's stub_status page, by its name there in lower case.
 pub(crate) fn nginx_status(
     source: &CounterSource,
 ) -> Result<Vec<(&'static str, u64)>, CounterError> {

@@ -25,7 +25,7 @@ pub fn read_rates(socket: &HaproxySocket) -> Vec<LimitUse> {
     of_rates(&ask("show info"), &ask("show stat"), None)
 }
 
-/// The servers behind HAProxy that it sends requests to, as `backend/server`.
+/// Returns the servers behind HAProxy that it sends requests to, as `backend/server`.
 pub fn haproxy_servers(socket: &HaproxySocket) -> Vec<String> {
     let stat = CounterSource::ask_haproxy(socket, "show stat").unwrap_or_default();
     servers_in_use(&stat)
@@ -48,7 +48,7 @@ pub fn haproxy_processes(socket: &HaproxySocket) -> Vec<u32> {
     pids.filter(|pid| is_haproxy(Path::new("/"), *pid)).collect()
 }
 
-/// The limits in HAProxy's answers to `show info` and `show stat`.
+/// Returns the limits in HAProxy's answers to `show info` and `show stat`.
 pub(crate) fn of_haproxy(info: &str, stat: &str) -> Vec<LimitUse> {
     let mut limits = of_process(info);
     limits.extend(of_frontends(stat));

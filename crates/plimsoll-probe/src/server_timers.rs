@@ -47,7 +47,7 @@ fn names_haproxy(command_line: &str) -> bool {
     program.is_some_and(|name| name == "haproxy")
 }
 
-/// The timers of process `pid` below `root` (`/`); none of other programs.
+/// Returns the timers of process `pid` below `root` (`/`); none of other programs.
 pub fn read(root: &Path, pid: u32) -> Vec<KnownTimer> {
     let own = file::command_line(root, pid);
     if own.starts_with("nginx: worker process") {

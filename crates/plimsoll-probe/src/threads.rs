@@ -44,8 +44,8 @@ impl ThreadTimes {
         Self(times)
     }
 
-    /// The thread that used most since `earlier`, `wall` ago: its process, its number, and what fraction of
-    /// one core it used.
+    /// Returns the thread that used most since `earlier`, `wall` ago: its process, its number, and the fraction of one
+    /// core that it used.
     pub fn busiest_thread_since(&self, earlier: &Self, wall: Nanos) -> Option<(u32, u32, f64)> {
         let spent = |(key, time): (&(u32, u32), &CpuTime)| {
             earlier.0.get(key).map(|before| (*key, time.total.since(before.total)))
@@ -55,15 +55,15 @@ impl ThreadTimes {
         (wall > Nanos::ZERO).then(|| (pid, thread, most.as_secs_f64() / wall.as_secs_f64()))
     }
 
-    /// Fraction of one core that the busiest thread used since `earlier`, `wall` ago; 0 to 1. `None`
-    /// when no thread is in both readings.
+    /// Returns the fraction of one core that the busiest thread used since `earlier`, `wall` ago; 0 to 1. `None` when
+    /// no thread is in both readings.
     pub fn busiest_since(&self, earlier: &Self, wall: Nanos) -> Option<f64> {
         let (_, _, busiest) = self.busiest_thread_since(earlier, wall)?;
         Some(busiest.min(1.0))
     }
 
-    /// Time in the kernel since `earlier`, of the threads in both readings. Counted in ticks of 10 ms, which
-    /// most kernels scale to the exact sum.
+    /// Returns the time in the kernel since `earlier`, of the threads in both readings. Counted in ticks of 10 ms,
+    /// which most kernels scale to the exact sum.
     pub fn system_since(&self, earlier: &Self) -> Nanos {
         let spent = self.0.iter().filter_map(|(key, time)| {
             earlier.0.get(key).map(|before| time.system.since(before.system).0)
@@ -83,7 +83,7 @@ pub struct RunTimes {
 }
 
 impl RunTimes {
-    /// Reads the threads of `pids` below `proc_root` (`/proc`); `None` where no thread can be read.
+    /// Reads the threads of `pids` below `proc_root` (`/proc`); `None` if no thread can be read.
     pub fn read(proc_root: &Path, pids: &[u32]) -> Option<Self> {
         let mut sum = None;
         for pid in pids {

@@ -66,7 +66,7 @@ impl Yardstick {
         Self { totals, threads }
     }
 
-    /// The sums so far; they stay readable after the end.
+    /// Returns the sums so far; they stay readable after the end.
     pub fn totals(&self) -> Totals {
         self.totals.clone()
     }
@@ -114,14 +114,14 @@ impl Pieces {
         Self { count, took: self.took.since(earlier.took) }
     }
 
-    /// CPU time of one, in the mean; `None` when there is none.
+    /// Returns the mean CPU time of a piece; `None` if there is none.
     pub fn mean(self) -> Option<Nanos> {
         self.took.0.checked_div(self.count).map(Nanos)
     }
 }
 
 impl Totals {
-    /// The sums of every CPU in `cpus`; of all CPUs that are measured when `cpus` is empty.
+    /// Returns the sums of every CPU in `cpus`, or of all measured CPUs if `cpus` is empty.
     pub fn read<'a>(&'a self, cpus: &'a [u32]) -> impl Iterator<Item = (u32, Pieces)> + 'a {
         let wanted = |total: &&CpuTotal| cpus.is_empty() || cpus.contains(&total.cpu);
         self.0.iter().filter(wanted).map(|total| {

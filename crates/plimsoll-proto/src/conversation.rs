@@ -305,7 +305,7 @@ fn greet_broker(out: &mut Vec<u8>, plan: &MqttPlan, number: u64) {
 }
 
 impl Conversation {
-    /// For a connection that speaks `protocol`, MQTT in `version`; `is_greeted` where it is usable
+    /// Creates the conversation of a connection that speaks `protocol`, MQTT in `version`; `is_greeted` if it is usable
     /// already.
     pub fn new(protocol: Protocol, version: MqttVersion, is_greeted: bool) -> Self {
         match protocol {
@@ -319,17 +319,17 @@ impl Conversation {
         }
     }
 
-    /// For a WebSocket, on which the opening is sent, or with `is_switched` answered.
+    /// Creates the conversation of a WebSocket, on which the opening is sent, or with `is_switched` answered.
     pub fn of_websocket(answers: Arc<websocket::Answers>, is_switched: bool) -> Self {
         Self::WebSocket(Box::new(websocket::Client::new(answers, is_switched)))
     }
 
-    /// For a connection to a broker with several publishes at once, on which nothing was sent yet.
+    /// Creates the conversation with a broker, with several publishes at once, before anything is sent.
     pub fn of_window(version: MqttVersion) -> Self {
         Self::MqttWindow(Box::new(mqtt::Window::new(version)))
     }
 
-    /// For a connection on which a script runs.
+    /// Creates the conversation of a connection on which a script runs.
     pub fn of_script(program: Arc<Program>) -> Self {
         Self::Script(Box::new(script::Client::new(program)))
     }
@@ -341,7 +341,7 @@ impl Conversation {
         }
     }
 
-    /// Something is sent that is answered by `expected`. Call it only when nothing is awaited.
+    /// Notes that a message was sent whose answer is `expected`. Call it only when no answer is awaited.
     #[inline]
     pub fn expect(&mut self, expected: Expected) {
         match (self, expected) {
@@ -392,8 +392,8 @@ impl Conversation {
         }
     }
 
-    /// The connection has become usable; returns the seconds within which a broker of MQTT 5 wants to be sent
-    /// something, if it states that.
+    /// Notes that the connection has become usable. Returns the seconds within which a broker of MQTT 5 wants to be
+    /// sent something, if it states that.
     pub fn finish_greeting(&mut self) -> Option<u16> {
         match self {
             Self::MqttOpening(opening) => {
@@ -482,14 +482,14 @@ impl Conversation {
         }
     }
 
-    /// The sleep that was just reported ends then; call [`Self::wake`].
+    /// Sets the end of the sleep that was just reported; call [`Self::wake`] then.
     pub fn sleep_until(&mut self, at: Nanos) {
         if let Self::Script(client) = self {
             client.sleep_until(at);
         }
     }
 
-    /// The sleep is over. What is returned came meanwhile, and is to be handled even where it is empty.
+    /// Ends the sleep. Returns the bytes that came meanwhile, to be handled next even if there are none.
     pub fn wake(&mut self) -> Vec<u8> {
         match self {
             Self::Script(client) => client.wake(),
@@ -497,7 +497,7 @@ impl Conversation {
         }
     }
 
-    /// The server ended its stream while something was awaited.
+    /// Handles the end of the server's stream while an answer was awaited.
     pub fn handle_eof(&mut self) -> Result<Answer, ResponseError> {
         match self {
             Self::Http1(parser) => parser.handle_eof().map(|response| Answer::of_http(&response)),
@@ -523,7 +523,7 @@ impl Conversation {
         }
     }
 
-    /// The client of a connection that may carry several operations at once.
+    /// Returns the client of a connection that may carry several operations at once.
     pub fn shared(&mut self) -> Option<Shared<'_>> {
         match self {
             Self::Http2(client) => Some(Shared::Http2(client)),

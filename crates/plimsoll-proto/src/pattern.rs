@@ -51,12 +51,12 @@ impl Pattern {
         Ok(Self { automaton, start })
     }
 
-    /// The state before the first byte.
+    /// Returns the state before the first byte.
     pub(crate) const fn start(&self) -> StateID {
         self.start
     }
 
-    /// The expression matches as soon as it would if the bytes ended here.
+    /// Advances the search by one byte. The expression matches as soon as it would if the bytes ended here.
     pub(crate) fn next(&self, state: StateID, byte: u8) -> Found {
         let state = self.automaton.next_state(state, byte);
         // The automaton itself reports a match one byte late.

@@ -63,8 +63,8 @@ pub fn write_header(
 #[error("the connection does not begin with a whole header of the PROXY protocol, version 2")]
 pub struct NoHeader;
 
-/// The length of the header that `bytes` begin with, which must be there as a whole. Whom it names, and
-/// whether it is a proxy's own health check, makes no difference here.
+/// Returns the length of the header that `bytes` begin with, which must be complete. The addresses in it, and whether
+/// it is a proxy's own health check, make no difference here.
 pub fn header_bytes(bytes: &[u8]) -> Result<usize, NoHeader> {
     let (head, rest) = bytes.split_first_chunk::<16>().ok_or(NoHeader)?;
     let [.., version_and_command, family, high, low] = *head;

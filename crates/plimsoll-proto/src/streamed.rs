@@ -26,22 +26,22 @@ enum Form {
 }
 
 impl Streamed {
-    /// `body` as it is, and `tail` behind it.
+    /// Creates a message of `body` itself, followed by `tail`.
     pub const fn plain(body: Body, tail: &'static [u8]) -> Self {
         Self { body, form: Form::Plain { tail } }
     }
 
-    /// `body` as one message of WebSocket: text, unless `frames` makes it binary.
+    /// Creates one message of WebSocket with `body`: text, unless `frames` makes it binary.
     pub fn message(body: Body, frames: &Messages) -> Self {
         Self { body, form: Form::Frames(frames.clone()) }
     }
 
-    /// The body alone.
+    /// Returns the body alone.
     pub const fn body(&self) -> &Body {
         &self.body
     }
 
-    /// All bytes that are sent.
+    /// Returns the number of all bytes that are sent.
     pub fn len(&self) -> u64 {
         match &self.form {
             Form::Plain { tail } => (self.body.len() + tail.len()) as u64,
@@ -54,8 +54,8 @@ impl Streamed {
         self.len() == 0
     }
 
-    /// Some of the bytes from `from` on, and whether they are the last ones; none behind the end.
-    /// `scratch` is where they lie if the body does not have them.
+    /// Returns some of the bytes from `from` on, and whether they are the last ones; none behind the end. They are put
+    /// into `scratch` if the body does not have them.
     pub fn piece<'a>(&'a self, from: usize, scratch: &'a mut Vec<u8>) -> (&'a [u8], bool) {
         let piece: &[u8] = match &self.form {
             Form::Plain { tail } => match from.checked_sub(self.body.len()) {

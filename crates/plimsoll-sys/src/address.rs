@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 /// RTF_LOCAL, include/uapi/linux/ipv6_route.h: packets to it end here.
 const LOCAL_ROUTE: u32 = 0x8000_0000;
 
-/// An address and port of this host for a socket that is to reach `remote`: both are left to the kernel.
+/// Returns an address and port of this host for a socket that is to reach `remote`: both are left to the kernel.
 pub fn any_like(remote: SocketAddr) -> SocketAddr {
     let any = if remote.is_ipv4() { IpAddr::from([0; 4]) } else { Ipv6Addr::UNSPECIFIED.into() };
     SocketAddr::new(any, 0)

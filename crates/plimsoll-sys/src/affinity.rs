@@ -12,7 +12,7 @@ use std::{fs, io};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-/// The CPUs the calling thread may run on, ascending.
+/// Returns the CPUs the calling thread may run on, ascending.
 pub fn usable_cpus() -> Vec<u32> {
     match sched_getaffinity(None) {
         Ok(set) => {

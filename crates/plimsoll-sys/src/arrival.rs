@@ -37,7 +37,7 @@ impl ArrivalClock {
         Ok(Self { offset: Offset::read() })
     }
 
-    /// The stamp on CLOCK_MONOTONIC, in nanoseconds.
+    /// Returns the stamp on CLOCK_MONOTONIC, in nanoseconds.
     pub const fn monotonic_ns(&self, stamp: Stamp) -> u64 {
         stamp.0.saturating_add_signed(-self.offset.ahead_ns)
     }
@@ -95,7 +95,7 @@ impl Offset {
 }
 
 impl Socket {
-    /// From now on [`Self::recv_stamped`] says when data arrived.
+    /// Makes [`Self::recv_stamped`] report from now on when data arrived.
     pub fn ask_for_stamps(&self) -> Result<(), Errno> {
         ask_for_stamps(self)
     }

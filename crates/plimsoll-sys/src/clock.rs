@@ -9,7 +9,7 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Nanoseconds on CLOCK_MONOTONIC: the same clock for every process of this host.
+/// Returns the nanoseconds on CLOCK_MONOTONIC: the same clock for every process of this host.
 pub fn monotonic_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC)
 }
@@ -23,22 +23,22 @@ pub fn monotonic_clock() -> u32 {
     if boot.is_empty() { 0 } else { boot.iter().fold(0x811C_9DC5, mix).max(1) }
 }
 
-/// Nanoseconds on CLOCK_REALTIME since 1970; it is set now and then.
+/// Returns the nanoseconds on CLOCK_REALTIME since 1970; it is set now and then.
 pub fn realtime_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
-/// CPU time of the calling thread, user and system, in nanoseconds.
+/// Returns the CPU time of the calling thread, user and system, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Seconds since 1970, UTC.
+/// Returns the seconds since 1970, UTC.
 pub fn unix_seconds() -> u64 {
     realtime_ns() / 1_000_000_000
 }
 
-/// CPU time of this process so far, all threads, in nanoseconds: (user, system).
+/// Returns the CPU time of this process so far, all threads, in nanoseconds: (user, system).
 pub fn process_cpu_ns() -> (u64, u64) {
     // SAFETY: a zeroed rusage is valid, and the call fills it.
     let usage = unsafe {

@@ -14,7 +14,7 @@ pub fn raise_descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(1_048_576)
 }
 
-/// Resident bytes of this process; 0 where /proc is not readable.
+/// Returns the resident bytes of this process; 0 if /proc is not readable.
 pub fn resident_bytes() -> u64 {
     std::fs::read_to_string("/proc/self/statm")
         .ok()

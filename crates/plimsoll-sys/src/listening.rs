@@ -65,7 +65,7 @@ impl Listening {
         Ok(listening)
     }
 
-    /// The most connections that may wait; one more than that makes the queue full.
+    /// Returns the most connections that may wait; one more than that makes the queue full.
     pub fn queue_max(&self) -> Result<u32, Errno> {
         tcp_info::queue_max(&self.0)
     }

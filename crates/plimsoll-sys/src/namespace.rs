@@ -56,7 +56,7 @@ pub struct Prefix {
 }
 
 impl Namespace {
-    /// A new one, with loopback up and nothing else. Needs CAP_SYS_ADMIN.
+    /// Creates a namespace with only loopback, which is up. Needs CAP_SYS_ADMIN.
     pub fn new() -> io::Result<Self> {
         let made = on_thread(|| {
             // SAFETY: only the network namespace is unshared, which holds no descriptors, and only of this
@@ -243,7 +243,7 @@ mod tests {
     const THERE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
     const MANY: Prefix = Prefix { first: Ipv4Addr::new(198, 18, 0, 0), bits: 16 };
 
-    /// Two, joined; `None` where this host does not allow it.
+    /// Two, joined; `None` if this host does not allow it.
     fn pair() -> Option<(Namespace, Namespace)> {
         let here = match Namespace::new() {
             Ok(here) => here,

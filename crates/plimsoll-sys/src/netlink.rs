@@ -18,7 +18,7 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// One part of an answer; the kernel fills at most 32 KiB.
 const PART_BYTES: usize = 32 * 1024;
 
-/// A socket of `protocol`; `None` is NETLINK_ROUTE.
+/// Creates a socket of `protocol`; `None` is NETLINK_ROUTE.
 pub(crate) fn socket(protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
     net::socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, protocol)
 }
@@ -40,7 +40,7 @@ pub(crate) fn dump(
     }
 }
 
-/// A message of this kind, without the attributes behind its `body`.
+/// Creates a message of this kind, without the attributes behind its `body`.
 pub(crate) fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     bytes[..4].copy_from_slice(&((HEADER_BYTES + body.len()) as u32).to_ne_bytes());

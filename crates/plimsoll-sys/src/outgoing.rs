@@ -69,7 +69,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A socket for a connection to `remote`. Nagle is off.
+    /// Creates a socket for a connection to `remote`. Nagle is off.
     pub fn new(remote: SocketAddr, first_bytes: FirstBytes) -> Result<Self, Errno> {
         Self::with_choice(remote, PortChoice::of_kernel(), first_bytes)
     }
@@ -98,7 +98,7 @@ impl Outgoing {
         begin_connect(&self.fd, self.remote).map_err(taken)
     }
 
-    /// The socket, connected or connecting.
+    /// Returns the socket, connected or connecting.
     pub fn into_socket(self) -> Socket {
         Socket::from(self.fd)
     }

@@ -23,23 +23,23 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// There are bytes, an end of stream, or an error to read.
+    /// Reports whether there are bytes, an end of stream, or an error to read.
     pub fn is_readable(self) -> bool {
         self.flags
             .intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
     }
 
-    /// The peer has ended its stream, or the connection is broken: read to the end.
+    /// Reports whether the peer has ended its stream, or the connection is broken: read to the end.
     pub fn is_closing(self) -> bool {
         self.flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
     }
 
-    /// Both directions have ended: a reset, an error, or a FIN each way.
+    /// Reports whether both directions have ended: a reset, an error, or a FIN each way.
     pub fn is_broken(self) -> bool {
         self.flags.intersects(EventFlags::HUP | EventFlags::ERR)
     }
 
-    /// There is room to write, or an error to collect.
+    /// Reports whether there is room to write, or an error to collect.
     pub fn is_writable(self) -> bool {
         self.flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR)
     }
@@ -51,7 +51,7 @@ impl Ready {
 pub struct Waker(OwnedFd);
 
 impl Waker {
-    /// A waker that has not been used.
+    /// Creates a waker that has not been used.
     pub fn new() -> Result<Self, Errno> {
         rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(Self)
     }
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Poller {
 }
 
 impl Poller {
-    /// A poller that returns up to `batch` events at a time.
+    /// Creates a poller that returns up to `batch` events at a time.
     pub fn new(batch: usize) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { epoll, events: Vec::with_capacity(batch.max(1)), whole_ms_only: false })
@@ -159,7 +159,7 @@ impl Poller {
         Ok(count)
     }
 
-    /// Event `index` of the last wait.
+    /// Returns the event `index` of the last wait.
     pub fn event(&self, index: usize) -> Option<Ready> {
         let event = self.events.get(index)?;
         // Copies, because the kernel's struct is packed.

@@ -215,7 +215,7 @@ pub fn reap_all() {
     while matches!(process::waitpid(None, WaitOptions::NOHANG), Ok(Some(_)) | Err(Errno::INTR)) {}
 }
 
-/// The living children, grandchildren and so on of this process.
+/// Returns the living children, grandchildren and so on of this process.
 pub fn descendants() -> io::Result<Vec<u32>> {
     Ok(with_descendants(&[std::process::id()])?.split_off(1))
 }
@@ -254,7 +254,7 @@ fn families(pids: &[u32], table: &[Entry]) -> Vec<u32> {
     found
 }
 
-/// The living processes of a session.
+/// Returns the living processes of a session.
 pub fn session_members(session: u32) -> io::Result<Vec<u32>> {
     Ok(process_table()?
         .into_iter()

@@ -28,13 +28,13 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty one, which `ls -l /proc/PID/fd` shows by this name.
+    /// Creates an empty shared memory, which `ls -l /proc/PID/fd` shows by this name.
     pub fn new(name: &str) -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         Ok(Self { file: memfd_create(name, flags)?.into(), bytes: 0 })
     }
 
-    /// The number of bytes written so far.
+    /// Returns the number of bytes written so far.
     pub const fn len(&self) -> u64 {
         self.bytes
     }
@@ -109,7 +109,7 @@ impl SharedMemory {
         Ok(Self { file, start, bytes })
     }
 
-    /// The path by which other processes of this host and user open it, as long as this one has it.
+    /// Returns the path by which other processes of this host and user open it, as long as this one has it.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", process::id(), self.file.as_raw_fd())
     }

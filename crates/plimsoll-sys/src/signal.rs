@@ -63,7 +63,7 @@ impl Interrupts {
         }
     }
 
-    /// The exit code that the signal asks for: 130 after SIGINT, 143 after SIGTERM or SIGHUP.
+    /// Returns the exit code that the signal asks for: 130 after SIGINT, 143 after SIGTERM or SIGHUP.
     pub fn exit_code(&self) -> Option<i32> {
         Some(self.0.exit_code.load(Ordering::Acquire)).filter(|code| *code != 0)
     }

@@ -42,8 +42,8 @@ pub struct ListenQueue {
     pub inode: u32,
 }
 
-/// All listening TCP sockets of this network namespace, at most 4,096. Sockets that share a port
-/// (SO_REUSEPORT) are listed one by one.
+/// Returns all listening TCP sockets of this network namespace, at most 4,096. Sockets that share a port (SO_REUSEPORT)
+/// are listed one by one.
 pub fn listen_queues() -> Result<Vec<ListenQueue>, Errno> {
     let socket = netlink::socket(Some(SOCK_DIAG))?;
     let mut queues = Vec::new();

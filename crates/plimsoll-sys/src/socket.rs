@@ -51,7 +51,7 @@ impl Socket {
         Self::connect_to(remote, source, FirstBytes::Later)
     }
 
-    /// Like [`Self::connect`]; `first_bytes` says when this end sends first.
+    /// Connects like [`Self::connect`]; `first_bytes` says when this end sends first.
     pub fn connect_to(
         remote: SocketAddr,
         source: Option<IpAddr>,
@@ -89,13 +89,13 @@ impl Socket {
         }
     }
 
-    /// From now on what comes is acknowledged at once, as on a new connection.
+    /// Makes the kernel acknowledge received bytes at once from now on, as on a new connection.
     pub fn acknowledge_at_once(&self) {
         // An old kernel without it delays some ACKs, as it does anyway.
         let _ = sockopt::set_tcp_quickack(&self.0, true);
     }
 
-    /// The pending error of a connect, if there is one.
+    /// Takes the pending error of a connect, if there is one.
     pub fn take_error(&self) -> Result<(), Errno> {
         sockopt::socket_error(&self.0)?
     }
@@ -105,7 +105,7 @@ impl Socket {
         retry_on_intr(|| net::send(&self.0, bytes, SendFlags::NOSIGNAL))
     }
 
-    /// Like [`Self::send`], but the last segment waits for what comes next: more, or the FIN.
+    /// Sends like [`Self::send`], but the last segment waits for the next bytes or the FIN.
     pub fn send_more(&self, bytes: &[u8]) -> Result<usize, Errno> {
         retry_on_intr(|| net::send(&self.0, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
@@ -131,7 +131,7 @@ impl Socket {
         local_address(&self.0)
     }
 
-    /// The other end's address.
+    /// Returns the other end's address.
     pub fn peer_address(&self) -> Result<SocketAddr, Errno> {
         match net::getpeername(&self.0)? {
             Some(address) => SocketAddr::try_from(address),
@@ -144,7 +144,7 @@ impl Socket {
         tcp_info::segments(&self.0)
     }
 
-    /// The descriptor's number, for messages.
+    /// Returns the descriptor's number, for messages.
     pub fn number(&self) -> i32 {
         self.0.as_raw_fd()
     }
@@ -180,7 +180,7 @@ impl ListenSocket {
         Ok(Self(fd))
     }
 
-    /// The next connection; `Errno::AGAIN` when there is none.
+    /// Accepts the next connection; `Errno::AGAIN` if there is none.
     pub fn accept(&self) -> Result<Socket, Errno> {
         loop {
             match net::accept_with(&self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
@@ -191,7 +191,7 @@ impl ListenSocket {
         }
     }
 
-    /// The address it really has.
+    /// Returns the socket's actual address.
     pub fn local_address(&self) -> Result<SocketAddr, Errno> {
         local_address(&self.0)
     }
@@ -224,14 +224,14 @@ impl ReservedPort {
         sockopt::set_socket_reuseaddr(&self.0, true)
     }
 
-    /// The address that it has.
+    /// Returns the socket's address.
     pub fn local_address(&self) -> Result<SocketAddr, Errno> {
         local_address(&self.0)
     }
 }
 
-/// An address of a prefix that is routed to this host without being configured ("AnyIP": `ip -6
-/// route add local PREFIX dev lo`) is bound only when the socket says that it means it.
+/// Binds to `from`. An address of a prefix that is routed to this host without being configured ("AnyIP": `ip -6 route
+/// add local PREFIX dev lo`) is bound only if the socket says that it means it.
 pub(crate) fn bind_or_freebind(fd: &OwnedFd, from: SocketAddr) -> Result<(), Errno> {
     match net::bind(fd, &from) {
         Err(Errno::ADDRNOTAVAIL) if from.is_ipv6() => {

@@ -65,7 +65,7 @@ pub fn is_ours() -> bool {
     is_ours(stdio::stderr()) && is_ours(stdio::stdin())
 }
 
-/// Columns and rows of the terminal behind `stream`; `None` where it does not know them.
+/// Columns and rows of the terminal behind `stream`; `None` if it does not know them.
 pub fn size(stream: impl AsFd) -> Option<(u16, u16)> {
     let size = tcgetwinsize(stream).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))

@@ -23,7 +23,7 @@ pub struct Handshake {
     pub is_tls13: bool,
     /// HTTP/2 was chosen by ALPN.
     pub is_http2: bool,
-    /// The server's certificate has an RSA key; `false` where we are the server.
+    /// The server's certificate has an RSA key; `false` if we are the server.
     pub is_rsa: bool,
 }
 

@@ -65,9 +65,8 @@ impl ClientContext {
         Ok(Self { full: Arc::new(full), resuming, state: options.state, description })
     }
 
-    /// A new session towards `name`, with the ClientHello ready to be sent. `offer_ticket` asks
-    /// for resumption; it is ignored when the options allow none, and the handshake is a full one
-    /// while no ticket is at hand.
+    /// Creates a session towards `name`, with the ClientHello ready to be sent. `offer_ticket` asks for resumption; it
+    /// is ignored when the options allow none, and the handshake is a full one while no ticket is at hand.
     pub fn session(&self, name: &ServerName, offer_ticket: bool) -> Result<Session, ConfigError> {
         let (config, afterwards) = match &self.resuming {
             Some(resuming) if offer_ticket => (resuming, Afterwards::SettleThenCompact),
@@ -84,7 +83,7 @@ impl ClientContext {
         Ok(Session::new(connection.into(), afterwards))
     }
 
-    /// The settings that change what is measured, in one line for the report.
+    /// Describes the settings that change what is measured, in one line for the report.
     pub fn describe(&self) -> &str {
         &self.description
     }

@@ -146,7 +146,7 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    /// The counter and report row this belongs to.
+    /// Returns the class of the error, for its counter and report row.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Alert { handshake: true, .. } => ErrorClass::TlsAlert,
@@ -159,7 +159,7 @@ impl TlsError {
         }
     }
 
-    /// The reason for reports, typed where it is known.
+    /// Returns the reason for reports, typed if it is known.
     pub fn reason(&self) -> Reason {
         match self {
             Self::Alert { alert, .. } => Reason::Alert { alert: alert.clone() },
@@ -169,7 +169,7 @@ impl TlsError {
         }
     }
 
-    /// The peer has sent `alert` after the handshake.
+    /// Creates the error for an `alert` that the peer sent after the handshake.
     pub(crate) fn alert_received(alert: AlertDescription) -> Self {
         Self::from_rustls(&rustls::Error::AlertReceived(alert), false)
     }

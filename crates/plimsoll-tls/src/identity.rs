@@ -33,8 +33,8 @@ pub enum KeyKind {
     Rsa2048,
 }
 
-/// A certificate for `names` (DNS names and IP addresses) that is its own root: give `chain_pem`
-/// to clients as their trusted roots. Valid from 1975 to 4096, so that no clock matters.
+/// Creates a certificate for `names` (DNS names and IP addresses) that is its own root: give `chain_pem` to clients as
+/// their trusted roots. Valid from 1975 to 4096, so that no clock matters.
 ///
 /// ```
 /// use plimsoll_model::plan::{ServerName, TlsOptions, TlsState, Trust};
@@ -141,7 +141,7 @@ fn is_encrypted(key_pem: &str) -> bool {
             .is_some_and(|line| line.starts_with("Proc-Type:") && line.contains("ENCRYPTED"))
 }
 
-/// The certificates in `roots_pem` as trust anchors.
+/// Reads the certificates in `roots_pem` as trust anchors.
 pub(crate) fn roots_from_pem(roots_pem: &str) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     for certificate in trusted_certificates(roots_pem)? {
@@ -153,15 +153,15 @@ pub(crate) fn roots_from_pem(roots_pem: &str) -> Result<RootCertStore, ConfigErr
     Ok(roots)
 }
 
-/// The certificates in `roots_pem` as they are.
+/// Reads the certificates in `roots_pem`.
 pub(crate) fn trusted_certificates(
     roots_pem: &str,
 ) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
     certificates(roots_pem, ROOTS)
 }
 
-/// The host's trust anchors. Single entries that cannot be read are skipped, as every other
-/// client on the host does.
+/// Reads the host's trust anchors. Single entries that cannot be read are skipped, as every other client on the host
+/// does.
 pub(crate) fn system_roots() -> Result<RootCertStore, ConfigError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();

@@ -64,7 +64,7 @@ impl KeyCache {
         Self { keys_max: keys_max.max(1), index: HashMap::default(), entries: Vec::new() }
     }
 
-    /// The key of `secret`, made if it is not at hand.
+    /// Returns the key of `secret`, and makes it if it is not at hand.
     pub(crate) fn key(
         &mut self,
         suite: Suite,

@@ -89,7 +89,7 @@ enum Side {
 }
 
 impl MutualContext {
-    /// The end that agents connect to.
+    /// Creates the end that agents connect to.
     pub fn coordinator(identity: &Identity, roots_pem: &str) -> Result<Self, ConfigError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let roots = Arc::new(roots_from_pem(roots_pem)?);
@@ -107,7 +107,7 @@ impl MutualContext {
         Ok(Self(Side::Coordinator(Arc::new(config))))
     }
 
-    /// An agent's end.
+    /// Creates an agent's end.
     pub fn agent(identity: &Identity, roots_pem: &str) -> Result<Self, ConfigError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let key = certified_key(identity, &provider)?;
@@ -121,7 +121,7 @@ impl MutualContext {
         Ok(Self(Side::Agent(Arc::new(config))))
     }
 
-    /// A link before its handshake.
+    /// Creates a link before its handshake.
     pub fn link(&self) -> Result<MutualLink, ConfigError> {
         let mut connection = match &self.0 {
             Side::Coordinator(config) => {

@@ -26,12 +26,12 @@ pub struct ServerContext {
 }
 
 impl ServerContext {
-    /// A server that presents `identity` to everyone and keeps `state` of its connections.
+    /// Creates a server that presents `identity` to everyone and keeps `state` of its connections.
     pub fn new(identity: &Identity, state: TlsState) -> Result<Self, ConfigError> {
         Self::build(identity, state, WebPkiClientVerifier::no_client_auth())
     }
 
-    /// A server that checks the certificates of its clients with `verifier`.
+    /// Creates a server that checks the certificates of its clients with `verifier`.
     pub(crate) fn build(
         identity: &Identity,
         state: TlsState,
@@ -63,7 +63,7 @@ impl ServerContext {
         Ok(Self { config: Arc::new(config), ..self })
     }
 
-    /// A session for a connection that was just accepted.
+    /// Creates a session for a connection that was just accepted.
     pub fn session(&self) -> Result<Session, ConfigError> {
         let connection =
             ServerConnection::new(Arc::clone(&self.config)).map_err(ConfigError::refused)?;

@@ -38,7 +38,7 @@ impl Drop for Secret {
 }
 
 impl Secret {
-    /// `key` and `iv` as they are used.
+    /// Creates a secret from `key` and `iv`.
     pub(crate) fn of_key(key: &[u8], iv: &[u8]) -> Self {
         let mut bytes = [0; SECRET_BYTES];
         bytes[..key.len()].copy_from_slice(key);
@@ -46,7 +46,7 @@ impl Secret {
         Self(bytes)
     }
 
-    /// Eight bytes of it as a number; secrets are as good as random. `nth` is below 4.
+    /// Returns eight of its bytes as a number; secrets are as good as random. `nth` is below 4.
     pub(crate) fn number(&self, nth: usize) -> u64 {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.0[8 * nth..8 * (nth + 1)]);
@@ -79,7 +79,7 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    /// `None` for an unknown suite.
+    /// Finds the suite; `None` for an unknown one.
     pub(crate) const fn of(suite: CipherSuite) -> Option<Self> {
         use CipherSuite as C;
         Some(match suite {
@@ -133,8 +133,7 @@ impl Suite {
         if self == Self::Aes256 { hkdf::HKDF_SHA384 } else { hkdf::HKDF_SHA256 }
     }
 
-    /// The key and IV that records are protected with: `secret` itself, or derived from it
-    /// (RFC 8446 7.3).
+    /// Returns the key and IV that records are protected with: `secret` itself, or derived from it (RFC 8446 7.3).
     pub(crate) fn key_of(self, material: Material, secret: &Secret) -> Result<Secret, Unspecified> {
         if material == Material::Key {
             return Ok(secret.clone());
@@ -147,7 +146,7 @@ impl Suite {
         Ok(Secret(bytes))
     }
 
-    /// The traffic secret that a KeyUpdate replaces `secret` by (RFC 8446 7.2).
+    /// Returns the traffic secret that a KeyUpdate replaces `secret` by (RFC 8446 7.2).
     pub(crate) fn next_secret(self, secret: &Secret) -> Result<Secret, Unspecified> {
         let mut bytes = [0; SECRET_BYTES];
         expand_label(&self.prk(secret), b"traffic upd", &mut bytes[..self.hkdf_bytes()])?;
@@ -184,7 +183,7 @@ pub(crate) struct ExpandedKey {
 }
 
 impl ExpandedKey {
-    /// `key` is a key and an IV.
+    /// Expands `key`, which is a key and an IV.
     pub(crate) fn new(suite: Suite, key: &Secret) -> Result<Self, Unspecified> {
         let algorithm = suite.aead();
         let aead = LessSafeKey::new(UnboundKey::new(algorithm, &key.0[..algorithm.key_len()])?);

@@ -61,7 +61,7 @@ impl ThreadContext {
         }
     }
 
-    /// Expanded keys at present.
+    /// Returns the number of expanded keys at present.
     pub fn keys(&self) -> usize {
         self.keys.len()
     }
@@ -71,7 +71,7 @@ impl ThreadContext {
         self.keys.clear();
     }
 
-    /// TLS messages after handshakes since the last call.
+    /// Returns the counts of TLS messages after handshakes since the last call.
     pub fn take_messages(&mut self) -> TlsMessageCounts {
         std::mem::take(&mut self.messages)
     }
@@ -85,7 +85,7 @@ impl ThreadContext {
             || self.without_secrets > 0
     }
 
-    /// The right to hold `bytes` until it is dropped.
+    /// Permits to hold `bytes` until the permit is dropped.
     pub(crate) fn permit(&self, bytes: usize) -> Result<Permit, TlsError> {
         if self.partials_bytes.load(Relaxed) + bytes > PARTIALS_BYTES_MAX {
             return Err(TlsError::TooManyPartials { most_bytes: PARTIALS_BYTES_MAX });

@@ -24,12 +24,12 @@ const LIFETIME_S: u32 = 12 * 60 * 60;
 const NAME_BYTES: usize = 16;
 const NUMBER_BYTES: usize = 8;
 
-/// A new key for the tickets of one server.
+/// Creates a key for the tickets of one server.
 pub fn new_ticket_key() -> Result<TicketKey, ConfigError> {
     random().map(TicketKey)
 }
 
-/// `N` random bytes.
+/// Returns `N` random bytes.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], ConfigError> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| ConfigError::refused("no random numbers"))?;

@@ -126,7 +126,7 @@ impl ServerCertVerifier for TrustedServer {
     signatures_as!(chained);
 }
 
-/// Signature schemes of a client whose server must have a key of this type: it offers no other schemes, by
+/// Returns the signature schemes of a client whose server must have a key of this type: it offers no other schemes, by
 /// which a server that has several certificates chooses. Chains are checked as ever.
 pub(crate) fn algorithms_of(key: CertificateKey) -> WebPkiSupportedAlgorithms {
     static RSA: LazyLock<Vec<Scheme>> = LazyLock::new(|| schemes_of(CertificateKey::Rsa));

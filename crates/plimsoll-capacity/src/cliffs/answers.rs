@@ -24,7 +24,7 @@ const SEEN_MIN: f64 = 0.2;
 /// retransmissions are not visible from here.
 const SENT_AGAIN_MIN: f64 = 0.5;
 
-/// The piles in the good answers of `loads`, whose connections took the durations `connects` to open.
+/// Returns the piles in the good answers of `loads`, whose connections took the durations `connects` to open.
 pub(super) fn find(loads: &[Load<'_>], connects: &Histogram, known: &[KnownTimer]) -> Vec<Cliff> {
     let seen = loads.iter().filter_map(|load| load.sent_again);
     let path = Path {

@@ -63,8 +63,8 @@ const CONNECTING: [(f64, &str); 14] = [
     (131.0, "SYN given up (linear timeouts 4)"),
 ];
 
-/// The nearest well-known constant and whose it commonly is: `near 60 s (nginx, ...)`. Timers of
-/// connecting are meant only where `connecting` was part of what lasted.
+/// Returns the nearest well-known constant and its common owners: `near 60 s (nginx, ...)`. Timers of connecting count
+/// only if `connecting` was part of the duration.
 pub(super) fn label(at: Nanos, connecting: bool) -> Option<String> {
     let off = |seconds: f64| (at.as_secs_f64() / seconds).ln().abs();
     let kernels = if connecting { &CONNECTING[..] } else { &[] };

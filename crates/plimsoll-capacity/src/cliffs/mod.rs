@@ -176,7 +176,7 @@ fn drop_echoes(cliffs: &mut Vec<Cliff>) {
     });
 }
 
-/// The timers of plimsoll itself in a load, and the one that it asks a broker of MQTT for.
+/// Returns the timers of plimsoll itself in a load, and the one that it asks a broker of MQTT for.
 pub fn own_timers(plan: &LoadPlan) -> Vec<KnownTimer> {
     let patience = match plan.timeouts.deadline {
         None => "--linger",

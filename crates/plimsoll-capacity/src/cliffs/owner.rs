@@ -46,7 +46,7 @@ pub(crate) fn ascribe(
     with_known(reasoned, at, known, awaits)
 }
 
-/// The known timer that explains `at`, or `reasoned` as it is.
+/// Returns the known timer that explains `at`, or `reasoned` as it is.
 pub(crate) fn with_known(
     reasoned: Ascription,
     at: Nanos,
@@ -62,7 +62,7 @@ pub(crate) fn with_known(
         let fit = candidates.iter().filter(|timer| of(timer));
         fit.min_by(|a, b| off(a).total_cmp(&off(b))).copied()
     };
-    // Where several have the same value, how it ended decides between them.
+    // If several have the same value, how it ended decides between them.
     let agreeing = nearest(&|timer| timer.owner == reasoned.owner);
     let Some(timer) = agreeing.or_else(|| nearest(&|_| true)) else { return reasoned };
     let is_only = candidates.iter().all(|other| other.owner == timer.owner);

@@ -56,7 +56,7 @@ pub(super) fn near(hist: &Histogram, at: Nanos) -> u64 {
     above(1.0 - SAME) - above(1.0 + SAME)
 }
 
-/// Every pile above `floor` of timers as precise as `scale` says, the largest first.
+/// Returns every pile above `floor`, the largest first; `scale` is the timers' precision.
 pub(super) fn peaks(hist: &Histogram, floor: Nanos, scale: f64) -> Vec<Peak> {
     let tail = hist.count_above(floor) as f64;
     if tail < COUNT_MIN {

@@ -17,7 +17,7 @@ use super::owner::{Ascription, with_known};
 /// Stretches that end sooner were refused, not waited for.
 const AT_ONCE: Nanos = Nanos::from_millis(100);
 
-/// One row for each kind of connection that got as far as waiting.
+/// Returns one row for each kind of connection that got as far as waiting.
 pub fn rows(ends: &[ProbeEnd], known: &[KnownTimer]) -> Vec<ProbedTimer> {
     let of_kind = |kind| ends.iter().filter(|end| end.kind == kind).collect::<Vec<_>>();
     let all = ProbeKind::ALL.into_iter().map(of_kind).filter(|ends| !ends.is_empty());

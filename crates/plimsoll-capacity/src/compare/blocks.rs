@@ -32,8 +32,8 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// At most `rounds` in what is `left` of the budget, where a block costs `between` beside its
-    /// loads. Never fewer than eight rounds of the shortest blocks, even if they do not fit.
+    /// Plans at most `rounds` in the rest of the budget, `left`, if a block costs `between` beside its loads. Never
+    /// fewer than eight rounds of the shortest blocks, even if they do not fit.
     pub fn within(left: Nanos, rounds: usize, between: Nanos) -> Self {
         let (left, between) = (left.as_secs_f64(), between.as_secs_f64());
         let per_block = |rounds: usize| left / (2 * rounds) as f64 - between;

@@ -48,14 +48,14 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A usable pair; `None` when either value has no logarithm.
+    /// Creates a usable pair; `None` when either value has no logarithm.
     pub fn new(a: f64, b: f64) -> Option<Self> {
         let usable = |value: f64| value.is_finite() && value > 0.0;
         (usable(a) && usable(b)).then_some(Self { a, b, expected: None })
     }
 
-    /// The pair with what the speed of the host let both figures expect, in any unit: the CPU time of a fixed piece of
-    /// work for a cost or a latency, its reciprocal for a rate. Without effect if either value has no logarithm.
+    /// Adds the figures that the speed of the host lets expect, in any unit: the CPU time of a fixed piece of work for
+    /// a cost or a latency, its reciprocal for a rate. Without effect if either value has no logarithm.
     #[must_use]
     pub fn expecting(self, a: f64, b: f64) -> Self {
         let expected = Self::new(a, b).map(|usable| [usable.a.ln(), usable.b.ln()]);

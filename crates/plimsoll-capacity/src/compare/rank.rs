@@ -19,8 +19,8 @@ pub(crate) struct Estimate {
     pub(crate) p: f64,
 }
 
-/// With an interval that is wrong in at most `error` of all cases; `None` for too few differences to
-/// have one.
+/// Estimates the shift with an interval that is wrong with a probability of at most `error`; `None` for too few
+/// differences.
 pub(crate) fn estimate(differences: &[f64], error: f64) -> Option<Estimate> {
     let means = means_of_pairs(differences);
     let chance = Chance::of(differences.len());

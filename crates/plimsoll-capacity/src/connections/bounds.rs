@@ -90,7 +90,7 @@ impl Bounds {
         }
         self.votes = Votes::default();
         match is_good {
-            // Where a few may be missing, what was there counts.
+            // If a few may be missing, what was there counts.
             true => self.handle_good(target, answered),
             false => self.handle_bad(target, answered),
         }
@@ -132,7 +132,7 @@ impl Bounds {
         self.good.push(level);
     }
 
-    /// The level `target` was not held; `answered` connections remain.
+    /// Handles the level `target`, which was not held; `answered` connections remain.
     pub(super) fn handle_bad(&mut self, target: u64, answered: u64) {
         self.set_bad(target);
         let above_good = answered > self.good().unwrap_or(0);
@@ -142,7 +142,7 @@ impl Bounds {
         self.is_full = answered == good || (self.is_full && answered > good);
     }
 
-    /// `target` is too much, and nothing is to be learned below it.
+    /// Handles a level `target` below which no further levels are informative, because the server collapsed.
     pub(super) fn handle_collapse(&mut self, target: u64) {
         self.set_bad(target.max(self.good().unwrap_or(0) + 1));
         self.kept = None;
@@ -169,7 +169,7 @@ impl Bounds {
         }
     }
 
-    /// The next level between the bounds; `None` when they are close enough, or there is none.
+    /// Returns the next level between the bounds; `None` when they are close enough, or there is none.
     pub(super) fn next(&self, width: f64) -> Option<u64> {
         let bad = self.bad?;
         if self.is_narrow(width) || bad <= 1 {

@@ -32,7 +32,7 @@ pub(super) struct Ceiling {
 }
 
 impl Ceiling {
-    /// `open files of server runs out at about 9,900 connections (confidence good)`.
+    /// Describes the ceiling: `open files of server runs out at about 9,900 connections (confidence good)`.
     pub(super) fn words(&self) -> String {
         let Projection { resource, ends_at, confidence, .. } = &self.projection;
         let end = grouped(ends_at.unwrap_or(self.end));
@@ -52,7 +52,7 @@ fn word(confidence: Confidence) -> &'static str {
     }
 }
 
-/// The projected limit of each resource, in the order of the last level's gauges.
+/// Returns the projected limit of each resource, in the order of the last level's gauges.
 pub(super) fn projections(levels: &[(u64, Vec<Gauge>)]) -> Vec<(Projection, Side)> {
     let Some((_, last)) = levels.last() else { return Vec::new() };
     last.iter()
@@ -75,7 +75,7 @@ fn projection(levels: &[(u64, Vec<Gauge>)], resource: &LimitId) -> Option<Projec
     }
 }
 
-/// The resource that ends first, of those for which `counts` is true.
+/// Returns the resource that ends first, of those for which `counts` is true.
 pub(super) fn first(
     levels: &[(u64, Vec<Gauge>)],
     counts: impl Fn(Side) -> bool,

@@ -79,7 +79,7 @@ pub struct ConnectionSearch {
 }
 
 impl ConnectionSearch {
-    /// A search before its first level.
+    /// Creates a search before its first level.
     pub fn new(settings: ConnectionSettings) -> Self {
         let lowest = settings.lowest.min(settings.cap);
         Self {
@@ -99,23 +99,23 @@ impl ConnectionSearch {
         &self.evidence.baseline
     }
 
-    /// The levels of the first way up.
+    /// Returns the levels of the first way up.
     pub fn levels(&self) -> &[Plateau] {
         &self.evidence.plateaus
     }
 
-    /// Time spent on searching, and on the soak and the second ramp.
+    /// Returns the time spent on searching, and on the soak and the second ramp.
     pub fn times(&self) -> (Nanos, Nanos) {
         answer::times(&self.evidence.levels)
     }
 
-    /// The projected limit of each resource.
+    /// Returns the projected limit of each resource.
     pub fn projections(&self) -> Vec<Projection> {
         let projections = ceiling::projections(&self.evidence.gauges);
         projections.into_iter().map(|(projection, _)| projection).collect()
     }
 
-    /// The answer so far; after [`Step::End`], the answer.
+    /// Returns the answer so far; after [`Step::End`], the answer.
     pub fn tipping_point(&self) -> TippingPoint {
         answer::tipping_point(&self.evidence, &self.settings)
     }

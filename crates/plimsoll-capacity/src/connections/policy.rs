@@ -41,7 +41,7 @@ impl<'a> Known<'a> {
         &self.evidence.gauges[..self.levels.last().map_or(0, |level| level.readings)]
     }
 
-    /// Most connections that answered, at any level.
+    /// Returns the most connections that answered, at any level.
     pub(super) fn answered_max(&self) -> u64 {
         self.levels.iter().map(|level| level.answered).max().unwrap_or(0)
     }
@@ -51,7 +51,7 @@ impl<'a> Known<'a> {
         spent.is_some_and(|spent| spent >= self.settings.limits.budget)
     }
 
-    /// Number of soaks that ended with `verdict`.
+    /// Returns the number of soaks that ended with `verdict`.
     pub(super) fn soaks(&self, verdict: Verdict) -> u32 {
         let is_soak = |level: &&JudgedLevel| level.phase == Phase::Confirm;
         self.levels.iter().filter(is_soak).filter(|level| level.verdict() == verdict).count() as u32
@@ -161,7 +161,7 @@ fn higher(known: &Known<'_>, good: u64) -> u64 {
         |factor: &f64| first.is_none_or(|first| first.end as f64 > 2.0 * factor * good as f64);
     let step = |factor: f64| (factor * good as f64).ceil() as u64;
     let next = [2.0, 1.5].into_iter().find(is_far).map(step).unwrap_or_else(|| {
-        // Where the distance to the stop is known, one step of half of it replaces many small ones.
+        // If the distance to the stop is known, one step of half of it replaces many small ones.
         let sound = first.filter(|first| first.is_trusted && !first.is_vague);
         let half = sound.map_or(0, |first| good + first.stop.saturating_sub(good) / 2);
         half.max(step(known.settings.limits.small_step))

@@ -65,7 +65,7 @@ const STRICT: ConnectionLimits = ConnectionLimits {
 };
 
 impl ConnectionLimits {
-    /// The figures of `mode`.
+    /// Returns the figures of `mode`.
     pub const fn of(mode: Mode) -> &'static Self {
         match mode {
             Mode::Quick => &QUICK,
@@ -93,7 +93,7 @@ pub struct ConnectionSettings {
 }
 
 impl ConnectionSettings {
-    /// Connections of `asked` that may be missing.
+    /// Returns the number of connections of `asked` that may be missing.
     pub(super) fn missing_max(&self, asked: u64) -> u64 {
         let ratio = self.slo.goals.iter().find_map(|goal| match goal {
             Goal::Errors { ratio_max } => Some(*ratio_max),

@@ -56,8 +56,8 @@ impl Candidate {
         self.usage.resource.kind
     }
 
-    /// Full above the tipping point; where nothing was read there, as of a process that was killed, at the highest load
-    /// that met the goals.
+    /// Reports whether it was full above the tipping point. If it was not read there, as of a process that was killed,
+    /// the highest load that met the goals counts.
     pub(super) fn is_full(&self) -> bool {
         self.above.as_ref().or(self.below.as_ref()).is_some_and(|usage| usage.is_full)
     }
@@ -89,7 +89,7 @@ impl Candidate {
         Limited { resource: self.resource().clone(), host: self.host.clone(), projected }
     }
 
-    /// The loads up to which it lasts: what is projected, or what it would be if all of its use were the load's.
+    /// Returns the loads up to which it lasts: the projection, or the limit if all of its use were the load's.
     pub(super) fn lasts(&self) -> Projected {
         let share = (self.usage.used / self.usage.capacity).max(USED_MIN);
         let at = self.load / share;
@@ -120,7 +120,7 @@ fn counter_name(resource: &Resource) -> String {
     format!("{metric} {}", resource.name)
 }
 
-/// Every resource that was read below or above, with its projection.
+/// Returns every resource that was read below or above, with its projection.
 pub(super) fn candidates(record: &Record<'_>, around: &Around<'_>) -> Vec<Candidate> {
     let met = record.trials.iter().filter(|t| t.verdict == Verdict::Good && !t.aborted);
     let on_hosts = met.flat_map(|trial| trial.hosts.iter().map(move |during| (trial, during)));

@@ -100,7 +100,7 @@ fn sham_ratio(pairs: &[Pair], untouched: &[f64]) -> Option<f64> {
     Some(shams / untouched)
 }
 
-/// A fifth less of a capacity, of which a saturating load uses `used` and is ready to use `wanted`.
+/// Returns a capacity lowered by a fifth; a saturating load uses `used` of it and is ready to use `wanted`.
 ///
 /// A resource that is wanted all the time can do no more than it does: a host takes a part of a CPU. One
 /// that is not has headroom, which a fifth less of its use would hide: then it is its capacity that is lowered.

@@ -101,7 +101,7 @@ pub(super) fn dropped(scene: &Scene<'_>) -> Option<Suspect> {
     if scene.is_free() { first_of(DROPPED, scene) } else { None }
 }
 
-/// Operations that a rule of the server refuses: at a rate, or for each client address where it counts by that.
+/// Finds a rule of the server that refuses operations: at a rate, or for each client address if it counts by that.
 pub(super) fn refused(scene: &Scene<'_>) -> Option<Suspect> {
     let unavailable = || grown(scene, "status 503", |clients| clients.unavailable);
     let found = moved(scene, Metric::HaproxyDenied, &[], SOME)
@@ -141,7 +141,7 @@ fn is_queue_of_maxconn(scene: &Scene<'_>) -> bool {
     limits.peek().is_none() || limits.any(Candidate::is_filled_by_load)
 }
 
-/// HAProxy's queue before its servers.
+/// Finds HAProxy's queue before its servers.
 pub(super) fn queued(scene: &Scene<'_>) -> Option<Suspect> {
     let metric = Metric::HaproxyQueued;
     let above = scene.after.mean(metric, &[])?;
@@ -180,7 +180,7 @@ pub(super) fn backends(scene: &Scene<'_>) -> Option<Suspect> {
     Some(Suspect { grade: Grade::Predicted, predicted_at: Some(found.projected), ..suspect })
 }
 
-/// The proxy's timers end requests, or it tries them again.
+/// Finds timers of the proxy that end requests, or its retries.
 pub(super) fn timed_out(scene: &Scene<'_>) -> Option<Suspect> {
     if !scene.serves() {
         return None;

@@ -35,7 +35,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The line through `points`, of a resource of `capacity`; `None` where they do not reach far enough.
+    /// Fits the line through `points`, of a resource of `capacity`; `None` if they do not reach far enough.
     pub(super) fn through(points: &[Point], capacity: f64) -> Option<Self> {
         let n = points.len() as f64;
         let least = points.iter().map(|p| p.throughput).fold(f64::INFINITY, f64::min);
@@ -57,7 +57,7 @@ impl Line {
         Some(Self { idle, demand, variance, t })
     }
 
-    /// The throughputs at which `level` is reached, by Fieller's theorem; `None` where the use hardly
+    /// The throughputs at which `level` is reached, by Fieller's theorem; `None` if the use hardly
     /// moves with the load.
     fn reaches(&self, level: f64) -> Option<(f64, f64, f64)> {
         let [idle, both, demand] = self.variance;
@@ -71,8 +71,8 @@ impl Line {
         Some(((half - root) / square, a / self.demand, (half + root) / square))
     }
 
-    /// Loads at which a resource of `capacity` becomes full, of which a share between `usable` and 1
-    /// can be used.
+    /// Returns the loads at which a resource of `capacity` becomes full, of which a share between `usable` and 1 can be
+    /// used.
     pub(super) fn projected(&self, capacity: f64, usable: f64) -> Option<Projected> {
         let (lower, _, _) = self.reaches(capacity * usable)?;
         let (_, at, upper) = self.reaches(capacity)?;

@@ -38,7 +38,7 @@ const NEARLY_FULL: f64 = 0.75;
 const NEAR: f64 = 0.1;
 
 impl Suspect {
-    /// The finding; `None` where no other resource was read that would last longer: then it may be any.
+    /// The finding; `None` if no other resource was read that would last longer: then it may be any.
     fn beside(self, candidates: &[Candidate], record: &Record<'_>, load: f64) -> Option<Finding> {
         let mut others = excluded(candidates, load, Some(&self.resource)).into_iter();
         let next = record.tip.and_then(|tip| next(candidates, &self, widened(tip)));
@@ -53,8 +53,8 @@ impl Suspect {
     }
 }
 
-/// The limiting resources, the surest first. Where nothing proves a cause, one that is unknown, with what is
-/// excluded. `None` where the record cannot say: the trials that it takes were not read.
+/// Returns the limiting resources, the surest first. Without a proven cause, returns an unknown one, with the excluded
+/// resources. `None` if the record cannot decide, because the necessary trials were not read.
 pub fn diagnose(record: &Record<'_>) -> Option<Vec<Finding>> {
     let around = around(record)?;
     let candidates = candidates(record, &around);

@@ -29,7 +29,7 @@ const SLOW_MIN: f64 = 0.001;
 const LOADS: [f64; 3] = [0.5, 0.75, 0.95];
 const LOAD_NEAR: f64 = 0.12;
 
-/// Loads up to `lower` at which none of the `trials` says how much of each resource it uses.
+/// Returns the loads up to `lower` at which none of the `trials` shows how much of each resource it uses.
 pub fn missing_loads(trials: &[TrialRecord], lower: Rate) -> Vec<Rate> {
     let is_known = |wanted: f64| {
         trials.iter().any(|TrialRecord { measurement: m, judgement, .. }| {
@@ -46,7 +46,7 @@ pub fn missing_loads(trials: &[TrialRecord], lower: Rate) -> Vec<Rate> {
 pub struct Record<'a> {
     /// The axis of the search.
     pub axis: Axis,
-    /// The interval that holds the tipping point; `None` where a search ended without one.
+    /// The interval that holds the tipping point; `None` if a search ended without one.
     pub tip: Option<(f64, f64)>,
     /// The strictest latency limit.
     pub deadline: Option<Nanos>,
@@ -234,12 +234,12 @@ fn within(all: &[Reading], began: Nanos, ended: Nanos) -> (usize, usize) {
 }
 
 impl<'a> During<'a> {
-    /// From the first reading to the last.
+    /// Returns the change from the first reading to the last.
     pub(super) fn change(&self) -> Change<'a> {
         Change::new(self.first(), self.last())
     }
 
-    /// The sum of all series of a counter with `labels`, per second.
+    /// Returns the sum of all series of a counter with `labels`, per second.
     pub(super) fn rate(&self, metric: Metric, labels: &[(Label, &str)]) -> Option<f64> {
         self.change().rate(metric, labels)
     }
@@ -249,22 +249,22 @@ impl<'a> During<'a> {
         self.last().processes(role).next().is_some()
     }
 
-    /// The earliest reading.
+    /// Returns the earliest reading.
     pub(super) const fn first(&self) -> &'a Reading {
         &self.readings[0]
     }
 
-    /// The latest.
+    /// Returns the latest reading.
     pub(super) const fn last(&self) -> &'a Reading {
         &self.readings[self.readings.len() - 1]
     }
 
-    /// The mean, over the readings, of the sum of all series of a gauge with `labels`.
+    /// Returns the mean, over the readings, of the sum of all series of a gauge with `labels`.
     pub(super) fn mean(&self, metric: Metric, labels: &[(Label, &str)]) -> Option<f64> {
         stats::mean(self.readings.iter().filter_map(|reading| reading.sum(metric, labels)))
     }
 
-    /// Every limit with its mean use, and its highest use.
+    /// Returns every limit with its mean use, and its highest use.
     pub(super) fn limits(&self) -> Vec<(host::LimitUse, f64)> {
         let over_time = |limit: host::LimitUse| {
             let labels = limit.id.labels();

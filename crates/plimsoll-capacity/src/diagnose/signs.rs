@@ -129,7 +129,7 @@ pub(super) const SIGNS_OF_STORM: &[Sign] = &[
     counters::lost,
 ];
 
-/// The first sign that is there; of one sign, on the server's host before others.
+/// Returns the first sign that is present; for one sign, the server's host comes before others.
 pub(super) fn first_of(
     signs: &[Sign],
     record: &Record<'_>,

@@ -17,7 +17,7 @@ use super::scene::{Around, Suspect};
 use super::{first_cpu, named, signs};
 
 /// Returns the limiting resource of the smallest storm that was not survived and that was read; nothing where all were
-/// survived. `None` where none of the others was read.
+/// survived. `None` if none of the others was read.
 pub fn of_storms(
     trials: &[TrialRecord],
     hosts: &BTreeMap<String, Vec<Reading>>,

@@ -70,18 +70,18 @@ impl Usage {
 }
 
 impl ThreadUse {
-    /// Name without number: threads that do the same work have the same.
+    /// Returns the name without its number, which is the same for threads that do the same work.
     pub(super) fn kind(&self) -> &str {
         let name = self.thread.rsplit_once('/').map_or(&*self.thread, |(name, _)| name);
         name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-')
     }
 
-    /// `true` if the other threads of its process take its work when it has no CPU.
+    /// Reports whether the other threads of its process take its work when it has no CPU.
     pub(super) fn moves_work(&self) -> bool {
         SutKind::of_process(&self.process).is_some_and(SutKind::moves_work)
     }
 
-    /// Time on a CPU or ready for one, per second.
+    /// Returns the time on a CPU or ready for one, per second.
     pub(super) fn wanted(&self) -> f64 {
         self.used + self.waited
     }
@@ -92,7 +92,7 @@ impl ThreadUse {
     }
 }
 
-/// The threads of servers and backends.
+/// Returns the threads of servers and backends.
 pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
     let mut all = Vec::new();
     for info in during.last().of(Metric::ProcessInfo, &[]) {
@@ -132,13 +132,13 @@ pub(super) fn cpus(during: &During<'_>) -> Vec<(String, f64)> {
     busy.map(|(cpu, busy)| (cpu.to_owned(), (busy - niced(cpu)).max(0.0))).collect()
 }
 
-/// The share of the host's CPUs that the hypervisor gave to others.
+/// Returns the share of the host's CPUs that the hypervisor gave to others.
 pub(super) fn stolen(during: &During<'_>) -> f64 {
     let stolen = during.rate(Metric::CpuSeconds, &[(Label::Mode, "steal")]).unwrap_or(0.0);
     stolen / cpus(during).len().max(1) as f64
 }
 
-/// Every resource whose use can be compared with a capacity. Connections that are held use no CPU.
+/// Returns every resource whose use can be compared with a capacity. Held connections use no CPU.
 pub(super) fn of(during: &During<'_>, axis: Axis) -> Vec<Usage> {
     let is_held = axis == Axis::Connections;
     let mut all = Vec::new();

@@ -222,7 +222,7 @@ fn fills_cpu(scene: &Scene<'_>) -> bool {
     })
 }
 
-/// A limit on operations at once, in what is not known.
+/// Finds a limit on operations at once whose cause is not known.
 pub(super) fn concurrency_limit(scene: &Scene<'_>) -> Option<Suspect> {
     let found = at_once(scene)?;
     let name = format!("operations at once, about {:.0}", found.number);
@@ -297,7 +297,8 @@ fn pools(scene: &Scene<'_>) -> Vec<Pool> {
     all
 }
 
-/// Every connection waits for answers that take as long as at low loads, most of it on the path.
+/// Finds a path that limits the load: every connection waits for answers that take as long as at low loads, most of it
+/// on the path.
 pub(super) fn path_latency(scene: &Scene<'_>) -> Option<Suspect> {
     let (lower, upper) = scene.record.tip?;
     let (service, path) = (unloaded_service(scene)?, scene.record.round_trip?.as_secs_f64());

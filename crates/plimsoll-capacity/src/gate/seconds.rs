@@ -42,7 +42,7 @@ pub(super) struct Stretch {
 pub struct Stretches(pub(super) [Stretch; STRETCHES]);
 
 impl Stretches {
-    /// A load whose operations were started within `seconds`, without any operation.
+    /// Creates a load whose operations were started within `seconds`, without any operation.
     pub fn new(seconds: f64) -> Self {
         let whole = (seconds + 0.05).floor().max(0.0) as u64;
         let bound = |stretch: usize| stretch as u64 * whole / STRETCHES as u64;
@@ -68,7 +68,7 @@ impl Stretches {
         stretch.latencies.merge(&tally.spans.corrected);
     }
 
-    /// All stretches as one.
+    /// Returns all stretches as one.
     pub(super) fn whole(&self) -> Stretch {
         self.0.iter().fold(Stretch::default(), |mut whole, stretch| {
             whole.seconds += stretch.seconds;
@@ -111,7 +111,7 @@ impl Stretch {
         found.map_or(f64::INFINITY, |(value, _)| value.as_secs_f64())
     }
 
-    /// The interval that only chance within independent operations would leave: never narrower than this.
+    /// Returns the interval that only chance within independent operations would leave: never narrower than this.
     pub(super) fn of_chance(&self, metric: GateMetric) -> Option<(f64, f64)> {
         match metric.quantile() {
             Some(q) => {

@@ -48,7 +48,7 @@ fn criteria_of(case: Case, step: Step) -> &'static [Criterion] {
     }
 }
 
-/// The criteria of `case` with their thresholds, as reports print them.
+/// Returns the criteria of `case` with their thresholds, as reports print them.
 pub fn thresholds(case: Case) -> Vec<&'static str> {
     criteria_of(case, Step::Target).iter().map(|one| one.name()).collect()
 }

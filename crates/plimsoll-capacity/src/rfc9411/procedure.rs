@@ -87,7 +87,7 @@ struct Procedure<F> {
     last: Option<Rc<JudgedIteration>>,
 }
 
-/// The load of step 1.
+/// Returns the load of step 1.
 pub fn initial_load(kind: Kind, target: f64) -> f64 {
     let tenth = target * INITIAL_SHARE;
     if kind == Kind::Concurrency { tenth.round().max(1.0) } else { tenth }

@@ -84,7 +84,7 @@ fn rate(per_s: f64) -> Rate {
 }
 
 impl Known<'_> {
-    /// The trials that count, each as if it had been made at the slowest level.
+    /// Returns the trials that count, each as if it had been made at the slowest level.
     pub(super) fn counted(&self) -> &[Trial] {
         self.fit.map_or(&[], |fit| &fit.trials)
     }
@@ -162,8 +162,8 @@ impl Known<'_> {
         MissedBelow::of(self.counted(), lower)
     }
 
-    /// Longer trials for and against `load`: one that met the objective confirms every lower load, one
-    /// that missed it speaks against every higher one.
+    /// Returns the longer trials for and against `load`: one that met the objective confirms every lower load, one that
+    /// missed it contradicts every higher one.
     pub(super) fn confirmations_at(&self, load: f64) -> Confirmations {
         let invalid = self.evidence.invalid_confirmations;
         let mut seen = Confirmations { invalid, ..Default::default() };
@@ -271,8 +271,8 @@ fn shorter_safe_trials(fit: &Fit, task: &Task) -> Option<String> {
     })
 }
 
-/// The answer by all that is known. `reached` is how far the plan came, and `notes` what it found worth a
-/// line.
+/// Creates the answer from all that is known. `reached` is how far the plan came, and `notes` are its findings for the
+/// report.
 pub(super) fn answer(
     known: &Known<'_>,
     plan: &Landmarks,

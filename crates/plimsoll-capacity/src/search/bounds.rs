@@ -17,8 +17,8 @@ pub(crate) struct ObservedBounds {
 }
 
 impl ObservedBounds {
-    /// The highest load that was met for `long` in all, by trials between it and the lowest load above it that
-    /// was missed; `None` if no load held.
+    /// Finds the highest load that was met for a total of `long`, by trials between it and the lowest load above it
+    /// that was missed; `None` if no load held.
     pub(crate) fn of(trials: &[Trial], long: Nanos) -> Option<Self> {
         let verdicts = || trials.iter().filter(|trial| trial.is_verdict());
         let missed_above = |load: f64| {

@@ -146,7 +146,7 @@ pub(crate) struct Drift {
     pub(crate) is_significant: bool,
 }
 
-/// The drift that the readings of one level show.
+/// Returns the drift that the readings of one level show.
 pub(crate) fn drift(readings: &[Reading], spreads: &[(f64, f64)]) -> Drift {
     if readings.is_empty() || spreads.is_empty() {
         return Drift::default();

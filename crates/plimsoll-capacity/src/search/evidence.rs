@@ -128,13 +128,13 @@ impl Evidence {
         self.periodic.period()
     }
 
-    /// The length of a trial of `span` at least: with as many pauses as any other, or in whole samples.
+    /// Returns the length of a trial of `span` at least: with as many pauses as any other, or in whole samples.
     pub(crate) fn whole(&self, span: Nanos) -> Nanos {
         let step = self.period.unwrap_or(OUTSTANDING_SAMPLE);
         Nanos(span.0.div_ceil(step.0) * step.0)
     }
 
-    /// The highest load that a trial met, whatever its length.
+    /// Returns the highest load that a trial met, whatever its length.
     pub(crate) fn highest_good_ever(&self) -> Option<f64> {
         let met = self.trials.iter().filter(|trial| trial.good && trial.is_verdict());
         met.map(|trial| trial.load).reduce(f64::max)
@@ -155,7 +155,7 @@ impl Evidence {
         self.context.unloaded = seen.filter(is_shorter).or(known);
     }
 
-    /// The middle of the last trial on the search's clock, seconds.
+    /// Returns the middle of the last trial on the search's clock, seconds.
     pub(crate) fn last_s(&self) -> f64 {
         self.trials.iter().map(|trial| trial.at_s).fold(0.0, f64::max)
     }
@@ -174,7 +174,7 @@ impl Evidence {
         self.trials.iter().filter(|trial| self.is_disturbed(trial))
     }
 
-    /// The number of trials with random arrivals that were disturbed.
+    /// Returns the number of trials with random arrivals that were disturbed.
     pub(crate) fn safe_disturbed(&self) -> u32 {
         self.disturbed().filter(|trial| trial.role == Role::Safe).count() as u32
     }
@@ -206,12 +206,12 @@ impl Evidence {
         Some(Disturbed { trials, waited, usual: self.usually_starved()? })
     }
 
-    /// The number of trials, disturbed ones included.
+    /// Returns the number of trials, disturbed ones included.
     pub(crate) fn len(&self) -> usize {
         self.trials.len()
     }
 
-    /// The trials that count: not disturbed, and with as many pauses as others of their length.
+    /// Returns the trials that count: not disturbed, and with as many pauses as others of their length.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
         self.trials.iter().filter(|trial| !self.is_disturbed(trial) && self.is_whole(trial))
     }
@@ -238,18 +238,18 @@ impl Evidence {
         loads
     }
 
-    /// The highest load at which no more trials were BAD than GOOD.
+    /// Returns the highest load at which no more trials were BAD than GOOD.
     pub(crate) fn highest_good(&self) -> Option<f64> {
         self.balances().into_iter().rev().find(|(_, balance)| *balance >= 0).map(|(load, _)| load)
     }
 
-    /// The highest load at which a trial met the objective, also one that was to overload the server.
+    /// Returns the highest load at which a trial met the objective, also one that was to overload the server.
     pub(crate) fn highest_met(&self) -> Option<f64> {
         let even = self.all().filter(|trial| trial.is_verdict() || trial.is_overload());
         even.filter(|trial| trial.good).map(|trial| trial.load).reduce(f64::max)
     }
 
-    /// The loads above `load` of trials that missed it.
+    /// Returns the loads above `load` of trials that missed it.
     pub(crate) fn missed_above(&self, load: f64) -> impl Iterator<Item = f64> {
         let even = self.all().filter(|trial| trial.is_verdict() || trial.is_overload());
         even.filter(move |trial| !trial.good && trial.load > load).map(|trial| trial.load)
@@ -265,8 +265,8 @@ impl Evidence {
         (lower.and_then(|(load, _)| Rate::per_second(*load)), upper.and_then(Rate::per_second))
     }
 
-    /// The most that the server carried in the overloads up to `expanded_s`, and the most that it carried
-    /// in any trial after them, if that is far less.
+    /// Returns the most that the server carried in the overloads up to `expanded_s`, and the most that it carried in
+    /// any trial after them, if that is far less.
     pub(crate) fn fell(&self, expanded_s: f64) -> Option<(f64, f64)> {
         let then = || self.all().filter(|t| t.at_s <= expanded_s);
         let since = || self.all().filter(|t| t.at_s > expanded_s);
@@ -286,7 +286,7 @@ impl Evidence {
         self.all().filter(is_served)
     }
 
-    /// Bad operations by one goal and all operations of the trials up to `load`.
+    /// Returns the bad operations by one goal and all operations of the trials up to `load`.
     pub(crate) fn bad_up_to(&self, load: f64, goal: usize) -> (BadOps, u64) {
         let mut sum = (BadOps::default(), 0);
         for trial in self.served().filter(|trial| trial.load <= load) {
@@ -296,7 +296,7 @@ impl Evidence {
         sum
     }
 
-    /// Bad operations by every goal and all operations of the trials at `load`.
+    /// Returns the bad operations by every goal and all operations of the trials at `load`.
     pub(crate) fn rarely_bad(&self, load: f64) -> (Bad, u64) {
         let mut sum = (Bad::default(), 0);
         for trial in self.served().filter(|trial| trial.load == load) {
@@ -311,8 +311,8 @@ impl Evidence {
         self.all().filter(|trial| trial.role == Role::Undecided && trial.load == load).count()
     }
 
-    /// The typical rate of good answers at `load` (the Conditional Throughput of RFC 9971 for a
-    /// goal that half of the trials have to meet).
+    /// Returns the typical rate of good answers at `load` (the Conditional Throughput of RFC 9971 for a goal that half
+    /// of the trials have to meet).
     pub(crate) fn conditional_throughput(&self, load: Rate) -> Option<Rate> {
         let load = load.get();
         let rates = self.at(load).map(|trial| load * (1.0 - trial.loss_ratio));

@@ -45,7 +45,7 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// Relative; infinite without both ends.
+    /// Returns the relative width; infinite without both ends.
     pub(super) fn width(&self) -> f64 {
         match (self.lower, self.upper) {
             (Some(lower), Some(upper)) => upper / lower - 1.0,
@@ -53,7 +53,7 @@ impl Fit {
         }
     }
 
-    /// See [`Posterior::surprise`]; only answers need it, and it takes a quarter of the time of the fit.
+    /// Returns the [`Posterior::surprise`]; only answers need it, and it takes a quarter of the time of the fit.
     pub(super) fn surprise(&self) -> f64 {
         let surprises = self.samples.iter().map(|sample| self.even.surprise(sample));
         surprises.reduce(f64::min).unwrap_or_default()
@@ -89,13 +89,13 @@ impl Fitted {
         }
     }
 
-    /// The fit to the evidence; `None` if it was not made, or there is none.
+    /// Returns the fit to the evidence; `None` if it was not made, or there is none.
     pub(super) fn get(&self, evidence: &Evidence) -> Option<&Fit> {
         self.fit.as_ref().filter(|_| self.of == evidence.len())
     }
 }
 
-/// The spreads from trial to trial by the verdicts alone, with their weights.
+/// Returns the spreads from trial to trial by the verdicts alone, with their weights.
 pub(super) fn spreads(evidence: &Evidence) -> Vec<(f64, f64)> {
     let mut sample = Sample::default();
     for trial in evidence.verdicts() {
@@ -157,7 +157,7 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
 
 /// Returns the readings of the overloads.
 fn readings(trials: &[Trial], speeds: &Speeds) -> Vec<Reading> {
-    // Where the speed changes within seconds, one that was met shows how fast the server is at times.
+    // If the speed changes within seconds, one that was met shows how fast the server is at times.
     let is_told = |trial: &&Trial| {
         trial.saturated().is_some() || speeds.have_slow_seconds() && trial.role == Role::Sentinel
     };

@@ -31,7 +31,7 @@ pub struct GoalSearch {
 }
 
 impl GoalSearch {
-    /// A search that has not measured anything yet: for `slo`, and then for each of `further`.
+    /// Creates a search that has not measured anything yet: for `slo`, and then for each of `further`.
     pub fn new(settings: &SearchSettings, slo: Slo, further: Vec<Slo>) -> Self {
         let with_budget = |(index, slo): (usize, Slo)| {
             let times = times(index);
@@ -116,7 +116,8 @@ impl GoalSearch {
         self.searches.iter().any(RateSearch::is_sut_gone)
     }
 
-    /// See [`RateSearch::abort_bad_ops`]. A trial that is lost for one objective may be met for another.
+    /// Returns the limit of [`RateSearch::abort_bad_ops`]. A trial that is lost for one objective may be met for
+    /// another.
     pub fn abort_bad_ops(&self, request: &TrialRequest) -> u64 {
         match self.searches.len() {
             1 => self.active().abort_bad_ops(request),
@@ -124,7 +125,7 @@ impl GoalSearch {
         }
     }
 
-    /// The best answer for the first objective by the evidence so far, with all of them beside it.
+    /// Returns the best answer for the first objective by the evidence so far, with all of them beside it.
     pub fn answer(&self) -> TippingPoint {
         let mut found: Vec<TippingPoint> = self.searches.iter().map(RateSearch::answer).collect();
         let each = || self.searches.iter().map(RateSearch::slo).zip(&found);

@@ -15,7 +15,7 @@ pub(crate) struct Grid {
 const EPSILON: f64 = 1e-6;
 
 impl Grid {
-    /// `lowest` operations per second; `width_max` is relative, 0.05 for 5 %.
+    /// Creates a grid from `lowest` operations per second up; `width_max` is relative, 0.05 for 5 %.
     pub(crate) fn new(lowest: f64, width_max: f64) -> Self {
         Self { lowest, cells_per_doubling: (2f64.ln() / (1.0 + width_max).ln()).ceil() }
     }
@@ -39,7 +39,7 @@ impl Grid {
         self.position(high) - self.position(low)
     }
 
-    /// The grid's load that is closest to `rate`.
+    /// Returns the grid's load that is closest to `rate`.
     pub(crate) fn nearest(&self, rate: f64) -> f64 {
         self.at(self.position(rate).round())
     }
@@ -49,7 +49,7 @@ impl Grid {
         self.cells(low, high) <= f64::from(cells) + EPSILON
     }
 
-    /// The grid's load `cells` away from `rate` (negative is below), wherever `rate` lies.
+    /// Returns the grid's load `cells` away from `rate` (negative is below), wherever `rate` lies.
     pub(crate) fn step(&self, rate: f64, cells: i64) -> f64 {
         let position = self.position(rate);
         let from =
@@ -57,13 +57,13 @@ impl Grid {
         self.at(from + cells as f64)
     }
 
-    /// The lowest load of the grid that is not below `rate`.
+    /// Returns the lowest load of the grid that is not below `rate`.
     pub(crate) fn ceil(&self, rate: f64) -> f64 {
         self.at((self.position(rate) - EPSILON).ceil())
     }
 
-    /// The load that splits a bracket so that the upper part is a power of two of `unit` cells;
-    /// `None` when no load of the grid lies strictly inside.
+    /// Returns the load that splits a bracket so that the upper part is a power of two of `unit` cells; `None` when no
+    /// load of the grid lies strictly inside.
     pub(crate) fn split(&self, low: f64, high: f64, unit: u32) -> Option<f64> {
         let units = self.cells(low, high) / f64::from(unit);
         let upper_units = (units / 2.0).log2().round().max(0.0).exp2();

@@ -144,7 +144,7 @@ impl Levels {
         self.0.windows(2).all(is_rise) && at_level.filter_map(reading).count() >= STAYED
     }
 
-    /// Every change, in words and in the order of time; `None` where there was none.
+    /// Describes every change in the order of time; `None` if there was none.
     pub(crate) fn describe(&self, evidence: &Evidence) -> Option<String> {
         let rate = |level| Self::carries(level, evidence).and_then(|y| Rate::per_second(y.exp()));
         let words = |pair: &[Level]| {

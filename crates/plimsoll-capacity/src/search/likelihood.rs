@@ -93,7 +93,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// One more trial, at the logarithm `x` of its load.
+    /// Adds one more trial, at the logarithm `x` of its load.
     pub(crate) fn add(&mut self, x: f64, mixture: Mixture, good: bool) {
         let is_alike = |at: &VerdictAt| (at.x - x).abs() < 1e-9 && at.mixture == mixture;
         let index = self.verdicts.iter().position(is_alike);
@@ -340,7 +340,7 @@ fn lay_out_all(samples: &[Sample], from: f64, step: f64, is_coarse: bool) -> Vec
 }
 
 impl Posterior {
-    /// The posterior of a sample that was read in several ways, each as likely beforehand; `None` without a
+    /// Creates the posterior of a sample that was read in several ways, each as likely beforehand; `None` without a
     /// verdict in it.
     pub(crate) fn of(readings: &[Sample]) -> Option<Self> {
         let loads = || readings.iter().flat_map(|sample| &sample.verdicts).map(|at| at.x);
@@ -386,7 +386,7 @@ impl Posterior {
         Some((first as f64, last as f64))
     }
 
-    /// The logarithm of the capacity below which the share `q` of the weight lies.
+    /// Returns the logarithm of the capacity below which the share `q` of the weight lies.
     pub(crate) fn quantile(&self, q: f64) -> f64 {
         let mut below = 0.0;
         for (index, weight) in self.centers.iter().enumerate() {
@@ -438,7 +438,7 @@ impl Posterior {
         off / variance.sqrt().max(1.0)
     }
 
-    /// Standard deviation of the capacity from trial to trial, relative: the median.
+    /// Returns the standard deviation of the capacity from trial to trial, relative: the median.
     pub(crate) fn spread(&self) -> f64 {
         let mut points: Vec<(f64, f64)> = self.points.iter().map(|p| (p.sd, p.weight())).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -446,7 +446,7 @@ impl Posterior {
         weighted_quantile(points, 0.5).unwrap_or(last)
     }
 
-    /// Every standard deviation with its weight.
+    /// Returns every standard deviation with its weight.
     pub(crate) fn spreads(&self) -> Vec<(f64, f64)> {
         let mut weights = [0.0; SDS];
         for point in &self.points {
@@ -456,8 +456,8 @@ impl Posterior {
         told.map(|(index, weight)| (sd_at(index), weight)).collect()
     }
 
-    /// A capacity that lies below this one by one of `gaps`, by what each is worth before any of `trials` of it
-    /// (logarithms of loads, and verdicts); and what those trials say of this one.
+    /// Returns the posterior of a capacity that lies below this one by one of `gaps`, by the weight of each before any
+    /// of its `trials` (logarithms of loads, and verdicts); and this posterior as those trials change it.
     pub(crate) fn below(&self, gaps: &[Gap], trials: &[(f64, bool)]) -> (Self, Self) {
         let mut points = Vec::with_capacity(self.points.len() * gaps.len());
         let mut above = self.points.clone();
@@ -493,8 +493,8 @@ impl Posterior {
         Self { points, centers, ..self.clone() }
     }
 
-    /// The load that `share` of the trials meet, with the given confidence, its logarithm: if accidents, which
-    /// come at any load, leave it at all.
+    /// Returns the logarithm of the load that `share` of the trials meet, with the given confidence; `None` if
+    /// accidents, which occur at any load, leave none.
     pub(crate) fn safe(&self, share: f64, confidence: f64) -> Option<f64> {
         // The logit of the share that a load must meet but for accidents; where these alone are more than the share
         // allows, no load is met so often.

@@ -86,7 +86,7 @@ pub struct RateSearch {
 }
 
 impl RateSearch {
-    /// A search that has not measured anything yet.
+    /// Creates a search that has not measured anything yet.
     pub fn new(settings: SearchSettings, slo: Slo) -> Self {
         let task = Task::new(settings, slo);
         Self {
@@ -100,7 +100,7 @@ impl RateSearch {
         }
     }
 
-    /// The objective that is searched for.
+    /// Returns the objective of the search.
     pub fn slo(&self) -> &Slo {
         &self.task.slo
     }
@@ -185,7 +185,7 @@ impl RateSearch {
         }
     }
 
-    /// The best answer by the evidence so far; the answer of the search once it has ended.
+    /// Returns the best answer by the evidence so far; the answer of the search once it has ended.
     pub fn answer(&self) -> TippingPoint {
         match &self.finished {
             Some(tipping) => tipping.clone(),
@@ -219,8 +219,8 @@ impl RateSearch {
         self.policy.rest
     }
 
-    /// The count of bad operations (late at the strictest deadline, failed or unsent) above which
-    /// `request` can only be BAD; `u64::MAX` when no such count exists.
+    /// Returns the count of bad operations (late at the strictest deadline, failed or unsent) above which `request` can
+    /// only be BAD; `u64::MAX` when no such count exists.
     pub fn abort_bad_ops(&self, request: &TrialRequest) -> u64 {
         self.task.abort_bad_ops(request)
     }

@@ -25,7 +25,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Further operations like these that would show the goal to be met, where any number would.
+    /// Returns the number of further operations like these that would show the goal to be met, if any number would.
     pub(super) fn missing(&self) -> Option<u64> {
         let most = self.goal.bad_ratio_max();
         let share = self.bad as f64 / self.all.max(1) as f64;
@@ -106,7 +106,7 @@ pub(super) fn pool(
     }
 }
 
-/// The goal that the trials up to `lower` settle least; `None` if they show every goal to be met.
+/// Returns the goal that the trials up to `lower` settle least; `None` if they show every goal to be met.
 pub(super) fn open_goal(evidence: &Evidence, slo: &Slo, lower: f64) -> Option<Open> {
     let open = rare_goals(slo).filter_map(|(index, goal)| {
         let together = together(evidence, index, lower, None);
@@ -122,8 +122,8 @@ pub(super) fn open_goal(evidence: &Evidence, slo: &Slo, lower: f64) -> Option<Op
     open.max_by_key(Open::by_urgency)
 }
 
-/// The goal that the trials at `load` settle least: whatever its quantile, some operations have to show
-/// that it is met.
+/// Returns the goal that the trials at `load` settle least: whatever its quantile, some operations have to show that it
+/// is met.
 pub(super) fn open_goal_at(evidence: &Evidence, slo: &Slo, load: f64) -> Option<Open> {
     let (bad, all) = evidence.rarely_bad(load);
     let each = slo.goals.iter().zip(bad).enumerate().map(|(index, (goal, bad))| {

@@ -56,7 +56,7 @@ impl Periodic {
         self.watched_s.push((from_s, from_s + open.len() as f64 * step_s));
     }
 
-    /// The time between two pauses; `None` unless it explains nearly all of them, and hardly more.
+    /// Returns the time between two pauses; `None` unless it explains nearly all of them, and hardly more.
     pub(crate) fn period(&self) -> Option<Nanos> {
         if self.began_s.len() < PAUSES_MIN {
             return None;

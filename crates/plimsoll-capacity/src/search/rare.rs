@@ -59,7 +59,7 @@ pub(super) fn is_rare(goal: &Goal) -> bool {
     }
 }
 
-/// Operations that it takes at least to show that every goal of `slo` is met, where none is bad.
+/// Returns the least number of operations that shows that every goal of `slo` is met, if none is bad.
 pub fn operations_needed(slo: &Slo) -> u64 {
     let ratios = slo.goals.iter().map(Goal::bad_ratio_max).filter(|ratio| *ratio > 0.0);
     ratios.reduce(f64::min).map_or(0, |ratio| (EXPECTED_MIN / ratio).round() as u64)
@@ -96,7 +96,7 @@ pub(super) fn misses_rare_goals_alone(judgement: &Judgement) -> bool {
     fails.all(|check| matches!(&check.id, CheckId::Goal(goal) if is_rare(goal)))
 }
 
-/// Bad operations of a trial by every goal of `slo`.
+/// Returns the bad operations of a trial by every goal of `slo`.
 pub(super) fn bad_of(slo: &Slo, measurement: &TrialMeasurement) -> Bad {
     let losses = Losses::of(&measurement.tally, measurement.aborted);
     let mut bad = Bad::default();

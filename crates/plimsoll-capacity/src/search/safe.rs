@@ -66,14 +66,13 @@ fn strictest(slo: &Slo) -> Option<(Nanos, f64)> {
     Some((deadline, slo.goals.iter().find(is_it)?.bad_ratio_max()))
 }
 
-/// The load at which the next trial with random arrivals says most, operations per
-/// second.
+/// Returns the load at which the next trial with random arrivals is most informative, operations per second.
 pub(super) fn next_load(fit: &Fit) -> Option<f64> {
     Some(fit.random.safe(SHARE, 0.5)?.exp())
 }
 
-/// The load of which it is [`CONFIDENCE`] sure that [`SHARE`] of the loads of a confirmation's length
-/// meet the objective with random arrivals.
+/// Returns the load of which [`SHARE`] of the runs of a confirmation's length meet the objective with random arrivals,
+/// with a confidence of [`CONFIDENCE`].
 pub(super) fn safe_load(fit: &Fit) -> Option<Rate> {
     // Without a trial that met it, it would be a guess.
     fit.trials.iter().find(|trial| trial.role == Role::Safe && trial.good)?;

@@ -34,7 +34,7 @@ pub(crate) struct Second {
 }
 
 impl Second {
-    /// A second that began at `from_s` on the search's clock, in a trial that ended `left_s` later.
+    /// Creates a second that began at `from_s` on the search's clock, in a trial that ended `left_s` later.
     pub(crate) fn of(request: &TrialRequest, from_s: f64, left_s: f64, seen: &TrialSecond) -> Self {
         Self {
             trial: request.number,

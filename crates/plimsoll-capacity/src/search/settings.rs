@@ -111,12 +111,12 @@ impl Mode {
     /// Every mode, the fastest first.
     pub const ALL: &'static [Self] = &[Self::Quick, Self::Standard, Self::Strict];
 
-    /// The mode's name on the command line.
+    /// Returns the mode's name on the command line.
     pub fn name(self) -> &'static str {
         search::Mode::from(self).name()
     }
 
-    /// The mode's figures.
+    /// Returns the mode's figures.
     pub const fn limits(self) -> &'static Limits {
         match self {
             Self::Quick => &QUICK,
@@ -212,7 +212,7 @@ pub struct SearchSettings {
     /// Reason for the cap, for the report.
     pub cap_reason: String,
     /// Rate that the generator reaches alone, with the same profile against a server that does nothing,
-    /// where that was measured. Not more than [`crate::validity::REFERENCE_FAIL`] of it is offered.
+    /// if that was measured. Not more than [`crate::validity::REFERENCE_FAIL`] of it is offered.
     pub reference: Option<Rate>,
     /// Trial and rest time of the whole search; starting and draining trials come on top.
     pub budget: Nanos,
@@ -235,7 +235,7 @@ const FLOOR_PER_S: f64 = 1.0;
 pub(crate) const HIGHEST_PER_S: f64 = 1e7;
 
 impl SearchSettings {
-    /// The defaults of a mode.
+    /// Creates the default settings of a mode.
     pub fn new(mode: Mode) -> Self {
         let limits = mode.limits();
         Self {

@@ -45,7 +45,7 @@ impl Silence {
         self.deferred.is_some()
     }
 
-    /// The rest before that trial, twice as long each time.
+    /// Returns the rest before that trial, twice as long each time.
     pub(super) fn rest(&self, rest: Nanos, rest_max: Nanos) -> Nanos {
         Nanos(rest.0.saturating_mul(1 << self.checks.min(8)).min(rest_max.0))
     }
@@ -94,7 +94,7 @@ impl Silence {
         Presence::Gone(self.gone(&first.0))
     }
 
-    /// There is no time for another check: the server is gone if it was suspected to be.
+    /// Ends the wait when there is no time for another check: the server is gone if it was suspected to be.
     pub(super) fn give_up(&mut self) -> Option<Stopped> {
         self.deferred.take().map(|first| self.gone(&first.0))
     }

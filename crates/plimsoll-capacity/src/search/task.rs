@@ -44,13 +44,13 @@ impl Task {
         true
     }
 
-    /// The first load, operations per second.
+    /// Returns the first load, operations per second.
     pub(super) fn first(&self) -> f64 {
         let first = self.settings.lowest.get().clamp(1e-3, HIGHEST_PER_S);
         self.settings.cap.map_or(first, |cap| first.min(cap.get().max(1e-3)))
     }
 
-    /// The highest load that may be offered, operations per second.
+    /// Returns the highest load that may be offered, operations per second.
     pub(super) fn cap(&self) -> f64 {
         self.asked_cap().min(self.generator_cap())
     }
@@ -64,7 +64,7 @@ impl Task {
         self.settings.reference.map_or(f64::INFINITY, |alone| alone.get() * REFERENCE_FAIL)
     }
 
-    /// The SLO is met up to the cap.
+    /// Returns the outcome that the SLO is met up to the cap.
     pub(super) fn met_at_cap(&self) -> Outcome {
         if self.generator_cap() < self.asked_cap()
             && let Some(alone) = self.settings.reference
@@ -83,8 +83,8 @@ impl Task {
         Outcome::NotReached { cap }
     }
 
-    /// The count of bad operations (late at the strictest deadline, failed or unsent) above which
-    /// `request` can only be BAD; `u64::MAX` if no such count exists.
+    /// Returns the count of bad operations (late at the strictest deadline, failed or unsent) above which `request` can
+    /// only be BAD; `u64::MAX` if no such count exists.
     pub(super) fn abort_bad_ops(&self, request: &TrialRequest) -> u64 {
         // Overloads are there to be looked at until the end.
         if !request.phase.moves_bounds() && request.phase != Phase::Safe {

@@ -69,7 +69,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// A valid trial that was `pooled` with the others at its load, with its middle at `at_s`.
+    /// Creates a valid trial that was `pooled` with the others at its load, with its middle at `at_s`.
     pub(super) fn of(
         measurement: &TrialMeasurement,
         judgement: &Judgement,

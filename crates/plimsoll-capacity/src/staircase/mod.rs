@@ -232,7 +232,7 @@ pub struct Staircase {
 }
 
 impl Staircase {
-    /// A staircase before its first step.
+    /// Creates a staircase before its first step.
     pub fn new(settings: StaircaseSettings) -> Self {
         let target = settings.levels.first().copied().unwrap_or(0);
         Self {
@@ -255,12 +255,12 @@ impl Staircase {
         }
     }
 
-    /// Memory before anything was held.
+    /// Returns the memory before anything was held.
     pub const fn baseline(&self) -> &MemoryReading {
         &self.baseline
     }
 
-    /// The last sweep.
+    /// Returns the last sweep.
     pub const fn last_sweep(&self) -> Option<Swept> {
         self.last_sweep
     }
@@ -277,7 +277,7 @@ impl Staircase {
         }
     }
 
-    /// The projected limit of each resource, by name in the order of the last level's gauges.
+    /// Returns the projected limit of each resource, by name in the order of the last level's gauges.
     pub fn projections(&self) -> Vec<Projection> {
         let Some((_, last)) = self.gauges.last() else { return Vec::new() };
         last.iter().filter_map(|gauge| self.projection(&gauge.resource)).collect()

@@ -32,7 +32,7 @@ pub(super) fn fit(evidence: &Evidence, confidence: f64) -> Option<Fit> {
 }
 
 impl Fit {
-    /// Relative width of the interval.
+    /// Returns the relative width of the interval.
     pub(super) fn width(&self) -> f64 {
         match self.lower {
             0 => f64::INFINITY,
@@ -50,7 +50,7 @@ impl Fit {
         self.posterior.information((cut as f64).ln())
     }
 
-    /// The standard deviation of the largest storm from one to the next, relative.
+    /// Returns the standard deviation of the largest storm from one to the next, relative.
     pub(super) fn spread(&self) -> f64 {
         self.posterior.spread()
     }
@@ -60,7 +60,7 @@ impl Fit {
         self.posterior.surprise(&self.sample)
     }
 
-    /// The storm that 9 of 10 survive, with a confidence of 90 %.
+    /// Returns the storm that 9 of 10 survive, with a confidence of 90 %.
     pub(super) fn safe(&self) -> Option<u64> {
         let (share, confidence) = SAFE;
         let cut = self.posterior.safe(share, confidence)?.exp().floor();

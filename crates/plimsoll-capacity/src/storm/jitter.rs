@@ -79,7 +79,7 @@ impl JitterSearch {
         self.storms.iter().filter(|storm| **storm == (jitter, true)).count()
     }
 
-    /// The answer for storms of `cut`; `None` if none was made.
+    /// Returns the answer for storms of `cut`; `None` if none was made.
     pub(super) fn answer(&self, cut: u64) -> Option<Jitter> {
         let enough = self.enough();
         (!self.storms.is_empty()).then(|| Jitter {

@@ -155,7 +155,7 @@ pub struct StormSearch {
 }
 
 impl StormSearch {
-    /// A search before its first connection.
+    /// Creates a search before its first connection.
     pub fn new(settings: StormSettings) -> Self {
         Self {
             settings,
@@ -183,32 +183,32 @@ impl StormSearch {
         }
     }
 
-    /// The state before the first storm; `None` if the connections never reached it.
+    /// Returns the state before the first storm; `None` if the connections never reached it.
     pub const fn base(&self) -> Option<BaseLine> {
         self.base
     }
 
-    /// The storms in their order, without their seconds.
+    /// Returns the storms in their order, without their seconds.
     pub fn storms(&self) -> &[StormTrial] {
         &self.storms
     }
 
-    /// The jitter that makes the largest storm safe, where it was looked for.
+    /// Returns the jitter that makes the largest storm safe, if it was searched for.
     pub fn jitter(&self) -> Option<Jitter> {
         self.jitter.answer(self.settings.highest)
     }
 
-    /// The load below which a storm that does not end by itself would end, where there was one.
+    /// Returns the load below which a storm that does not end by itself would end, if there was one.
     pub const fn ends_below(&self) -> Option<EndsBelow> {
         self.ends_below
     }
 
-    /// Memory before anything was held.
+    /// Returns the memory before anything was held.
     pub const fn baseline(&self) -> &MemoryReading {
         &self.baseline
     }
 
-    /// Time from the first storm to the end.
+    /// Returns the time from the first storm to the end.
     pub fn took(&self) -> Nanos {
         self.began.map_or(Nanos::ZERO, |began| self.ended.since(began))
     }
@@ -217,7 +217,7 @@ impl StormSearch {
         fit(&self.evidence, self.settings.confidence)
     }
 
-    /// The answer so far; after [`Step::End`], the answer.
+    /// Returns the answer so far; after [`Step::End`], the answer.
     pub fn tipping_point(&self) -> TippingPoint {
         let outcome = self.outcome.clone().unwrap_or_default();
         let rate = |cut: u64| Rate::per_second(cut as f64);

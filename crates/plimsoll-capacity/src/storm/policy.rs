@@ -166,7 +166,7 @@ fn contradiction(fit: &Fit) -> Option<Unsettled> {
     (fit.spread() > SPREAD_MAX).then(|| Unsettled::Spread { sd: fit.spread() })
 }
 
-/// The outcome when no further storm may be made, for `why`.
+/// Returns the outcome if no further storm may be made, for `why`.
 pub(super) fn unsettled(evidence: &Evidence, fit: Option<&Fit>, why: Unsettled) -> Outcome {
     let Some(fit) = fit.filter(|_| has_both(evidence)) else {
         return match evidence.good_max() {

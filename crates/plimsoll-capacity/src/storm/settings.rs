@@ -24,7 +24,7 @@ const STRICT: StormLimits =
     StormLimits { width_max: 0.04, budget: Nanos::from_secs(5_400), trials_max: 100 };
 
 impl StormLimits {
-    /// The figures of `mode`.
+    /// Returns the figures of `mode`.
     pub const fn of(mode: Mode) -> &'static Self {
         match mode {
             Mode::Quick => &QUICK,

@@ -60,7 +60,7 @@ pub(super) enum Finding {
 }
 
 impl Watch {
-    /// A watch before its storm; `is_known` if it is known not to end.
+    /// Creates a watch before its storm; `is_known` if it is known not to end.
     pub(super) fn new(is_known: bool) -> Self {
         Self { samples: Vec::new(), is_known }
     }

@@ -36,7 +36,7 @@ pub(super) struct Withdrawals {
 }
 
 impl Withdrawals {
-    /// The first withdrawal from a storm that does not end, `since` after the cut.
+    /// Creates the first withdrawal from a storm that does not end, `since` after the cut.
     pub(super) fn new(counts: &StormCounts, since: Nanos, settings: &StormSettings) -> Self {
         let found = EndsBelow {
             cut: counts.cut,
@@ -47,7 +47,7 @@ impl Withdrawals {
         Self { began: since, last: since, back: back(counts), is_due: true, found }
     }
 
-    /// The share of the clients that stops trying now, once for each withdrawal.
+    /// Returns the share of the clients that stops trying now, once for each withdrawal.
     pub(super) fn poll(&mut self) -> Option<f64> {
         std::mem::take(&mut self.is_due).then_some(SHARE)
     }
@@ -83,7 +83,7 @@ impl Withdrawals {
         false
     }
 
-    /// All clients that still tried are back.
+    /// Notes that all clients that still tried are back.
     pub(super) fn end(&mut self, counts: &StormCounts) {
         self.found.ended_with = Some(back(counts).saturating_sub(self.back));
     }

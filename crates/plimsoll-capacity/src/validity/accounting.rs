@@ -38,7 +38,7 @@ const HALVES_P50_MIN: Nanos = Nanos::from_millis(1);
 /// RFC 9411 asks for a sampling interval below 2 s.
 const MONITOR_GAP_MAX: Nanos = Nanos::from_secs(2);
 
-/// Every scheduled operation ended in exactly one class, and every ok one was timed.
+/// Checks that every scheduled operation ended in exactly one class, and every ok one was timed.
 pub(super) fn accounting(subject: &Subject<'_>) -> Check {
     let tally = subject.tally;
     let ended = tally.ok + tally.errors_total() + tally.unsent;
@@ -55,8 +55,8 @@ pub(super) fn accounting(subject: &Subject<'_>) -> Check {
     Check::new(CheckId::Accounting, level, measures)
 }
 
-/// Operations in flight are the rate times the mean latency. The gauge and the histogram are
-/// filled independently of each other.
+/// Checks that operations in flight are the rate times the mean latency. The gauge and the histogram are filled
+/// independently of each other.
 ///
 /// Only a trial that was steady, and met its goals, has to obey it; a load with stages is not.
 pub(super) fn littles_law(subject: &Subject<'_>) -> Option<Check> {
@@ -88,7 +88,7 @@ pub(super) fn littles_law(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::LittlesLaw, level, measures))
 }
 
-/// The SUT counted what we counted: all that it answered, and no more than was sent.
+/// Checks that the SUT counted what we counted: all that it answered, and no more than was sent.
 pub(super) fn peer_counters(subject: &Subject<'_>) -> Option<Check> {
     let peer = subject.observations.peer?;
     // Health checks and the like are not errors of the load.
@@ -104,8 +104,8 @@ pub(super) fn peer_counters(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::PeerCounters, Level::of(off > PEER_FAIL, off > PEER_WARN), measures))
 }
 
-/// No message came that would have been an answer if one had been awaited. During operations such messages cannot be
-/// distinguished from answers.
+/// Checks that no message came that would have been an answer if one had been awaited. During operations such messages
+/// cannot be distinguished from answers.
 pub(super) fn unrequested(subject: &Subject<'_>) -> Option<Check> {
     let pushed = subject.tally.answers.pushed;
     let measures = [
@@ -171,7 +171,7 @@ fn missed_but_for(subject: &Subject<'_>, ops: u64) -> bool {
             .any(|goal| subject.losses.bad_share(goal) - share > goal.bad_ratio_max())
 }
 
-/// The second half was like the first. Says nothing about whose doing it is.
+/// Checks that the second half was like the first, whatever the cause of a difference.
 pub(super) fn stationarity(subject: &Subject<'_>) -> Option<Check> {
     let [first, second] = subject.observations.halves?;
     let drift = drift([first, second], subject.window);
@@ -210,7 +210,7 @@ pub(crate) fn is_drifting(measurement: &TrialMeasurement) -> bool {
     halves.is_some_and(|halves| drift(halves, measurement.window) > HALVES_EXTEND)
 }
 
-/// The SUT was looked at often enough to say what limits it.
+/// Checks that the SUT was read often enough to show what limits it.
 pub(super) fn monitor(subject: &Subject<'_>) -> Option<Check> {
     let gap = subject.observations.monitor_gap?;
     let longest = Measure::span("longest gap", gap).at_most(MONITOR_GAP_MAX.as_millis_f64());

@@ -48,7 +48,7 @@ const MEMORY_WARN: f64 = 0.75;
 /// Share of time in which every task waited for memory.
 const MEMORY_STALL_FAIL: f64 = 0.001;
 
-/// No worker thread was saturated, so answers did not wait in this process.
+/// Checks that no worker thread was saturated, so answers did not wait in this process.
 pub(super) fn generator_cpu(subject: &Subject<'_>) -> Check {
     let busiest = subject.tally.generator.busiest_thread;
     let level = Level::of(subject.decides_unmeasured() && busiest > CPU_FAIL, busiest > CPU_WARN);
@@ -56,7 +56,7 @@ pub(super) fn generator_cpu(subject: &Subject<'_>) -> Check {
     Check::new(CheckId::GeneratorCpu, level, [busiest])
 }
 
-/// The host had CPU to spare.
+/// Checks that the host had CPU to spare.
 ///
 /// A server on the same host is searched until its CPUs are full: that is the answer, not a fault.
 /// [`scheduling`] and the send lag show if the generator got its part of them.
@@ -71,7 +71,7 @@ pub(super) fn host_cpu(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::HostCpu, level, [busy]))
 }
 
-/// Threads that were ready ran.
+/// Checks that threads that were ready ran.
 pub(super) fn scheduling(subject: &Subject<'_>) -> Option<Check> {
     let seen = subject.observations.scheduling?;
     let throttled = seen.throttled_periods.unwrap_or(0);
@@ -160,7 +160,7 @@ pub(super) fn network(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::GeneratorNetwork, level, measures))
 }
 
-/// The generating processes had memory.
+/// Checks that the generating processes had memory.
 pub(super) fn memory(subject: &Subject<'_>) -> Option<Check> {
     let seen = subject.observations.memory?;
     let spoils = seen.resident > MEMORY_FAIL || seen.stalled > MEMORY_STALL_FAIL;
@@ -173,7 +173,7 @@ pub(super) fn memory(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::GeneratorMemory, level, measures))
 }
 
-/// On one host the two sides take each other's time; the reader has to know.
+/// Warns if client and server run on one host and take each other's CPU time.
 pub(super) fn co_location(subject: &Subject<'_>) -> Option<Check> {
     let shared = subject.observations.shared_cpus?;
     let shared = Measure::ratio("generator CPUs that the server may use", shared).at_most(0.0);

@@ -51,7 +51,7 @@ use plimsoll_model::trial::Check;
 
 use crate::losses::Losses;
 
-/// Every check that applies.
+/// Makes every check that applies.
 pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
     let open = subject.open;
     [
@@ -82,7 +82,7 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
     .collect()
 }
 
-/// The checks that need nothing but the tally of one second.
+/// Makes the checks that need only the tally of one second.
 pub(crate) fn second_checks(subject: &Subject<'_>) -> Vec<Check> {
     let is_sending = subject.open && subject.tally.scheduled > 0;
     let mut checks = vec![accounting::local_errors(subject)];
@@ -92,8 +92,8 @@ pub(crate) fn second_checks(subject: &Subject<'_>) -> Vec<Check> {
     checks
 }
 
-/// The checks that apply to requests on held connections, which keep no schedule of rates.
-/// `missed` if a goal was, and nothing else is why.
+/// Makes the checks that apply to requests on held connections, which keep no schedule of rates. `missed` if a goal was
+/// missed for no other reason.
 pub(crate) fn held_checks(
     losses: &Losses<'_>,
     tally: &Tally,

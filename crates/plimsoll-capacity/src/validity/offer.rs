@@ -51,7 +51,7 @@ fn sut_withheld_connections(tally: &Tally) -> bool {
         || tally.failures.lost_idle.get(ErrorClass::UnrequestedAnswer) > 0
 }
 
-/// The load that was asked for was offered.
+/// Checks that the load that was asked for was offered.
 pub(super) fn rate_fidelity(subject: &Subject<'_>) -> Check {
     let tally = subject.tally;
     let ours = if sut_withheld_connections(tally) { 0 } else { tally.unsent };
@@ -67,7 +67,7 @@ pub(super) fn rate_fidelity(subject: &Subject<'_>) -> Check {
     Check::new(CheckId::RateFidelity, level, [share])
 }
 
-/// Operations were sent when they could be.
+/// Checks that operations were sent when they could be.
 pub(super) fn send_lag(subject: &Subject<'_>) -> Check {
     let lag = &subject.tally.spans.send_lag;
     let quantile = |q| lag.quantile(q).unwrap_or_default();
@@ -80,7 +80,7 @@ pub(super) fn send_lag(subject: &Subject<'_>) -> Check {
     let p999_max = share_of_deadline(0.10)
         .filter(|_| subject.deadline.is_some_and(|d| d >= LAG_P999_DEADLINE_MIN));
     let over = p99 > p99_max || p999_max.is_some_and(|max| p999 > max);
-    // Where nothing was ok, no latency was spoiled, and no lag explains the failures.
+    // If nothing was ok, no latency was spoiled, and no lag explains the failures.
     let spoils = over && subject.tally.ok > 0;
     let late = subject.losses.share(lag.count_above(p99_max));
     let fail = spoils && may_explain(subject, late);
@@ -141,7 +141,7 @@ pub(super) fn arrivals(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::Arrivals, level, measures))
 }
 
-/// The generator can do clearly more than it was asked for.
+/// Checks that the generator can do clearly more than it was asked for.
 pub(super) fn reference(subject: &Subject<'_>) -> Option<Check> {
     let (reference, rate) = (subject.observations.reference?, subject.rate?);
     let share = if reference.get() > 0.0 { rate.get() / reference.get() } else { f64::INFINITY };

@@ -20,7 +20,7 @@ const TIMEOUT_MIN: Nanos = Nanos::from_millis(199);
 /// Share of the late answers that came right after the first timeout; answers of a slow server come at any time.
 const CLUSTERED_MIN: f64 = 0.5;
 
-/// No latency goal is missed only because segments were lost, as they are at low loads, too.
+/// Checks that no latency goal is missed only because segments were lost, as they are at low loads, too.
 pub(super) fn path_loss(subject: &Subject<'_>) -> Option<Check> {
     let unloaded = subject.observations.loss_unloaded?;
     let waited = waited(subject, unloaded);

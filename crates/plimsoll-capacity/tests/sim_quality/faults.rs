@@ -20,7 +20,7 @@ pub(crate) struct FaultScore {
     /// Says that the server is the limit, where it is not.
     pub(crate) blamed: usize,
     pub(crate) trials: Vec<u32>,
-    /// Sorted; none where nothing was GOOD.
+    /// Sorted; none if nothing was GOOD.
     pub(crate) lowers: Vec<f64>,
     limit_per_s: f64,
 }
@@ -55,7 +55,7 @@ pub(crate) fn fault_score(fault: &Fault, method: Method, seeds: Range<u64>) -> F
             )
         });
         score.owned += usize::from(owned);
-        // Where the server is the limit after all, naming it is right.
+        // If the server is the limit after all, naming it is right.
         score.blamed += usize::from(fault.limit_per_s.is_finite() && found.blames_the_server());
     }
     score.trials.sort_unstable();

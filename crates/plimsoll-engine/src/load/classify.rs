@@ -18,7 +18,7 @@ fn class(errno: Errno, timed_out: ErrorClass, reset: ErrorClass) -> ErrorClass {
     }
 }
 
-/// The class of an error before the connection was usable.
+/// Returns the class of an error before the connection was usable.
 pub(crate) fn opening_error(errno: Errno) -> ErrorClass {
     match errno {
         Errno::CONNREFUSED => ErrorClass::ConnectRefused,
@@ -26,7 +26,7 @@ pub(crate) fn opening_error(errno: Errno) -> ErrorClass {
     }
 }
 
-/// The class of an error on a usable connection.
+/// Returns the class of an error on a usable connection.
 pub(crate) fn exchange_error(errno: Errno) -> ErrorClass {
     // Keepalive or retransmission gave up, or the route went away, in mid-connection.
     class(errno, ErrorClass::ClosedByPeer, ErrorClass::ResetByPeer)

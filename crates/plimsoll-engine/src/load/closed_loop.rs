@@ -6,8 +6,8 @@ use super::conn::Op;
 use super::worker::Worker;
 
 impl Worker {
-    /// The operation that the closed loop may start next towards `destination`, counted; `None`
-    /// where it may not.
+    /// Counts and returns the operation that the closed loop may start next towards `destination`; `None` if it may
+    /// not.
     pub(super) fn take_closed_op(&mut self, destination: u32, now: Nanos) -> Option<Op> {
         let closed = self.demand.closed().filter(|closed| closed.ops_left > 0)?;
         if !self.phases.may_start(now) {
@@ -33,7 +33,7 @@ impl Worker {
         self.feed_starved(now);
     }
 
-    /// The next operation of a connection whose last one has ended; false when there is none.
+    /// Starts the next operation of a connection whose last one has ended; `false` if there is none.
     pub(super) fn continue_closed_loop(&mut self, index: u32, now: Nanos) -> bool {
         let destination = self.conns[index].destination;
         let Some(op) = self.take_closed_op(destination, now) else { return false };

@@ -75,7 +75,7 @@ pub(crate) struct ConnHot {
     /// Actual send of the current operation. While idle: since when. While opening: the SYN.
     pub(crate) since: Nanos,
     /// Holds: when its next heartbeat is due; [`Nanos::MAX`] for never, 0 until it is usable. Scripts: when an
-    /// idle connection has rested; 0 where it does not rest. HTTP/2, closed loops: when an idle connection on which the
+    /// idle connection has rested; 0 if it does not rest. HTTP/2, closed loops: when an idle connection on which the
     /// server allows nothing is given up; 0 if it allows something.
     pub(crate) beat_due: Nanos,
     // ---- 24 bytes: progress
@@ -114,7 +114,7 @@ impl ConnHot {
         self.since + self.offset()
     }
 
-    /// [`Self::offset_us`] as a time.
+    /// Returns [`Self::offset_us`] as a time.
     pub(crate) fn offset(&self) -> Nanos {
         Nanos(u64::from(self.offset_us) * 1000)
     }
@@ -311,7 +311,7 @@ pub(crate) struct Slab {
     free: Vec<u32>,
     /// Slots that never had a socket.
     free_lanes: Vec<u32>,
-    /// By slot; empty where connections are not shared.
+    /// By slot; empty if connections are not shared.
     lanes: Vec<Lane>,
     parsers: Parsers,
 }
@@ -356,12 +356,12 @@ impl Slab {
         slab
     }
 
-    /// A slot in state [`State::Free`], to be filled by the caller.
+    /// Takes a slot in state [`State::Free`], to be filled by the caller.
     pub(crate) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| self.add())
     }
 
-    /// A slot for an operation, sent `again` times before, on a connection that has others.
+    /// Takes a slot for an operation, sent `again` times before, on a connection that has others.
     pub(crate) fn take_lane(&mut self, connection: u32, again: u8) -> u32 {
         let index = self.free_lanes.pop().unwrap_or_else(|| self.add());
         let parent = &self.hot[connection as usize];
@@ -386,7 +386,7 @@ impl Slab {
         self.connection_of(index) != index
     }
 
-    /// The slot of the connection on which the operation of a slot is.
+    /// Returns the slot of the connection on which the operation of a slot is.
     pub(crate) fn connection_of(&self, index: u32) -> u32 {
         match self.lanes.get(index as usize) {
             Some(lane) if lane.connection != NO_CONNECTION => lane.connection,
@@ -414,7 +414,7 @@ impl Slab {
         (self.hot.len() - 1) as u32
     }
 
-    /// The connection has become usable.
+    /// Notes that the connection has become usable.
     pub(crate) fn note_usable(&mut self, index: u32, now: Nanos) {
         self.cold[index as usize].opened_ms = wrapping_ms(now);
     }
@@ -424,7 +424,7 @@ impl Slab {
         wrapping_ms(now).wrapping_sub(self.cold[index as usize].opened_ms)
     }
 
-    /// The parser of a connection that awaits an answer, lent to it at the first call.
+    /// Returns the parser of a connection that awaits an answer, lent to it at the first call.
     pub(crate) fn parser(&mut self, index: u32) -> &mut Conversation {
         let hot = &mut self.hot[index as usize];
         if hot.parser == NO_PARSER {
@@ -434,7 +434,7 @@ impl Slab {
         &mut self.parsers.parsers[hot.parser as usize - 1]
     }
 
-    /// The server's words about the failure of the operation that has just ended on the connection.
+    /// Returns the server's explanation for the failure of the operation that has just ended on the connection.
     pub(crate) fn said(&self, connection: u32, key: u32) -> &[u8] {
         let number = self.hot[connection as usize].parser.checked_sub(1);
         number.map_or(&[], |number| self.parsers.parsers[number as usize].said(key))
@@ -469,7 +469,7 @@ impl Slab {
         }
     }
 
-    /// The parts needed to send over TLS; `None` where the slot is free or speaks plaintext.
+    /// Returns the parts needed to send over TLS; `None` if the slot is free or speaks plaintext.
     pub(crate) fn link(&mut self, index: u32) -> Option<Link<'_>> {
         let socket = self.hot[index as usize].socket.as_ref()?;
         let session = self.tls.get(index)?;
@@ -509,7 +509,7 @@ impl Slab {
         u64::from(self.hot[index as usize].generation) << 32 | u64::from(index)
     }
 
-    /// The slot of an event; `None` when its connection has ended.
+    /// Returns the slot of an event; `None` when its connection has ended.
     pub(crate) fn index_of(&self, token: u64) -> Option<u32> {
         let index = token as u32;
         let hot = self.hot.get(index as usize)?;

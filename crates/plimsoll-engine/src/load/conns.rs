@@ -178,7 +178,7 @@ impl Conns {
         let _ = self.socket(index).and_then(Socket::shutdown_write);
     }
 
-    /// Closing it will send a RST. Fails only on a socket that is already dead, whose close needs none.
+    /// Makes closing the connection send a RST. Fails only on a socket that is already dead, whose close needs none.
     pub(super) fn reset_on_close(&self, index: u32) {
         let _ = self.socket(index).and_then(Socket::reset_on_close);
     }
@@ -267,8 +267,8 @@ impl Conns {
         self.slab.link(index).map_or(Sent::NOTHING, |link| self.pump.send_last(link, &[]))
     }
 
-    /// The first bytes of a plaintext connection have carried the ACK of the handshake: quick ACKs
-    /// are switched on again. Over TLS this happens with the client's Finished.
+    /// Switches quick ACKs on again, after the first bytes of a plaintext connection have carried the ACK of the
+    /// handshake. Over TLS this happens with the client's Finished.
     pub(super) fn acknowledge_at_once(&self, index: u32) {
         if let Some(socket) = &self[index].socket
             && !self.slab.tls.has(index)
@@ -277,7 +277,7 @@ impl Conns {
         }
     }
 
-    /// Bytes that the kernel has not accepted.
+    /// Returns the number of bytes that the kernel has not accepted.
     pub(super) fn unsent_bytes(&self, index: u32) -> usize {
         self.slab.cold[index as usize].unsent.bytes().len()
     }
@@ -306,7 +306,7 @@ impl Conns {
         self.pump.free_unused();
     }
 
-    /// The second is over: hands its counts over.
+    /// Ends the second: hands its counts over.
     pub(super) fn end_second(&mut self, tally: &mut Tally) {
         tally.tls_messages = self.pump.take_messages();
         self.transport.end_second(tally);
@@ -333,7 +333,7 @@ impl Conns {
         self.wheel.cancel(index);
     }
 
-    /// The next connection whose timer has fired.
+    /// Returns the next connection whose timer has fired.
     pub(super) fn next_expired(&mut self, now: Nanos) -> Option<u32> {
         let index = self.wheel.poll_expired(now)?;
         self[index].timer_armed = false;

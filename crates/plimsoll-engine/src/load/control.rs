@@ -94,7 +94,7 @@ impl Control {
         self.epoch_ns.store(epoch.0.max(1), Ordering::Release);
     }
 
-    /// The instant of the first intended start, once it is known.
+    /// Returns the instant of the first intended start, once it is known.
     pub(super) fn epoch(&self) -> Option<Nanos> {
         let epoch_ns = self.epoch_ns.load(Ordering::Acquire);
         (epoch_ns > 0).then_some(Nanos(epoch_ns))
@@ -122,7 +122,7 @@ impl Control {
         }
     }
 
-    /// One more worker publishes nothing more.
+    /// Counts one more worker that publishes nothing more.
     pub(super) fn count_settling(&self) {
         self.settling.fetch_add(1, Ordering::AcqRel);
     }
@@ -148,7 +148,7 @@ impl Control {
         self.steers_given.store(steers.len(), Ordering::Release);
     }
 
-    /// The steers from number `first` on.
+    /// Returns the steers from number `first` on.
     pub(super) fn steers_from(&self, first: usize) -> Vec<(u32, Steer)> {
         if self.steers_given.load(Ordering::Acquire) == first {
             return Vec::new();
@@ -168,12 +168,12 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// The owner outlives its workers; if it does not, the event is dropped.
+    /// Sends an event. The owner outlives its workers; if it does not, the event is dropped.
     pub(super) fn send(&self, event: WorkerEvent) {
         let _ = self.events.send(event);
     }
 
-    /// The steers that were given since the last call.
+    /// Returns the steers that were given since the last call.
     pub(super) fn take_steers(&mut self) -> Vec<(u32, Steer)> {
         let steers = self.control.steers_from(self.steers_read);
         self.steers_read += steers.len();

@@ -56,7 +56,7 @@ struct Publisher {
 }
 
 impl Deliveries {
-    /// Boxed, because few loads have it; `None` for those that do not count deliveries.
+    /// Creates the state, boxed, because few loads have it; `None` for loads that do not count deliveries.
     pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Option<Box<Self>> {
         let mqtt = plan.mqtt.as_ref()?;
         let run = mqtt.deliveries?.run;
@@ -101,20 +101,21 @@ impl Deliveries {
         matching
     }
 
-    /// A publish of the connection in a slot is acknowledged.
+    /// Expects the deliveries of an acknowledged publish of the connection in a slot.
     pub(super) fn expect(&mut self, slot: u32, counts: &mut DeliveryCounts) {
         let subscriptions = self.subscriptions(slot);
         counts.expected += u64::from(subscriptions);
         self.missing += i64::from(subscriptions);
     }
 
-    /// A publish of the connection in a slot was sent and not acknowledged, or refused: it may be delivered.
+    /// Counts a publish of the connection in a slot that was sent and not acknowledged, or refused: it may be
+    /// delivered.
     pub(super) fn lose_sight(&mut self, slot: u32, counts: &mut DeliveryCounts) {
         counts.unknown += u64::from(self.subscriptions(slot));
     }
 
-    /// The connection in a slot got a message that begins with this stamp. Returns whether it is timed: it came for
-    /// the first time, and was published on this host.
+    /// Counts a message for the connection in a slot that begins with this stamp. Returns whether it is timed: it came
+    /// for the first time, and was published on this host.
     pub(super) fn take(
         &mut self,
         slot: u32,
@@ -156,8 +157,8 @@ pub(super) const fn of_load(run: u32, seed: u64) -> u32 {
     run.wrapping_add(seed as u32)
 }
 
-/// The number of the connection in a slot: no other one of the load has it at the same time. Slots are dense in each
-/// worker, and so are these numbers in the load.
+/// Returns the number of the connection in a slot: no other connection of the load has it at the same time. Slots are
+/// dense in each worker, and so are these numbers in the load.
 pub(super) const fn number_of(slot: u32, shard: Shard) -> u32 {
     slot.wrapping_mul(shard.of).wrapping_add(shard.index)
 }

@@ -31,7 +31,7 @@ pub(super) struct ClosedLoop {
 }
 
 impl Demand {
-    /// For the worker that makes `shard` of the load.
+    /// Creates the demand of the worker that makes `shard` of the load.
     pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Self {
         match &plan.pacing {
             Pacing::Open { profile, arrivals } => {
@@ -64,12 +64,12 @@ impl Demand {
         if let Self::Hold(hold) = self { Some(hold) } else { None }
     }
 
-    /// The sweep in progress.
+    /// Returns the sweep in progress.
     pub(super) fn sweep(&mut self) -> Option<&mut SweepRun> {
         self.hold_mut()?.sweep.as_mut()
     }
 
-    /// The storm in progress.
+    /// Returns the storm in progress.
     pub(super) fn storm(&mut self) -> Option<&mut StormRun> {
         self.hold_mut()?.storm.as_deref_mut()
     }

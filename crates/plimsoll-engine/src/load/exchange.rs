@@ -140,8 +140,8 @@ impl Worker {
         }
     }
 
-    /// All of it is sent. Where nothing answers it the operation ends, but not within the call that
-    /// began it: the next one would begin within that one.
+    /// Notes that all bytes of the operation are sent. If it has no answer, it ends, but not within the call that began
+    /// it: the next one would begin within that call.
     pub(super) fn note_sent(&mut self, index: u32) {
         let hot = &self.conns[index];
         let is_unanswered =
@@ -624,7 +624,7 @@ impl Worker {
         }
     }
 
-    /// The connection is idle: attaches the next waiting operation, or puts it into the idle ring.
+    /// Handles an idle connection: attaches the next waiting operation, or puts it into the idle ring.
     pub(super) fn handle_free(&mut self, index: u32, now: Nanos) {
         let hot = &mut self.conns[index];
         hot.state = State::Idle;

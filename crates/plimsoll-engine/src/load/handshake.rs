@@ -19,7 +19,7 @@ use super::worker::Worker;
 const TICKET_WAIT: Nanos = Nanos::from_millis(500);
 
 impl Worker {
-    /// The connection is all that its operation asked for.
+    /// Ends an operation that asked only for the connection.
     pub(super) fn finish_handshake(&mut self, index: u32, now: Nanos) {
         let hot = &self.conns[index];
         let (destination, intended, sent) = (hot.destination, hot.intended, hot.since);
@@ -55,8 +55,7 @@ impl Worker {
         self.waits_for_tickets().then(|| since + TICKET_WAIT)
     }
 
-    /// Something has come after the handshake, or nothing in time: it was for this that the
-    /// connection was kept.
+    /// Handles bytes after the handshake, or the end of the wait for them, for which the connection was kept.
     pub(super) fn handle_tickets(&mut self, index: u32, now: Nanos) {
         let hot = &self.conns[index];
         if self.waits_for_tickets() && hot.state == State::Idle && !hot.has_op {

@@ -77,7 +77,7 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// The part of `shard`, which is one worker among all workers of the load.
+    /// Creates the part of `shard`, which is one worker among all workers of the load.
     pub(super) fn new(plan: HoldPlan, shard: Shard, conns_max: u64) -> Self {
         Self {
             plan,
@@ -104,7 +104,7 @@ impl Hold {
         }
     }
 
-    /// The load's epoch is known: all workers take their turns from there.
+    /// Starts at the load's epoch, from which all workers take their turns.
     pub(super) fn start(&mut self, epoch: Nanos) {
         self.epoch = epoch;
         self.pacer = Pacer::new(epoch, self.plan.connections_per_s, self.shard);
@@ -140,7 +140,7 @@ impl Hold {
         self.trims.push_back(TrimRun { id, keep, cursor: None });
     }
 
-    /// After a trim: what is held was tried, and nothing else.
+    /// Counts, after a trim, only the held connections as attempts.
     pub(super) fn forget_attempts(&mut self, held: u64) {
         self.tried = held;
         self.target = held;
@@ -188,7 +188,7 @@ impl Hold {
         }
     }
 
-    /// A connection was lost, or could not be opened.
+    /// Counts a connection that was lost, or could not be opened.
     pub(super) fn count_loss(&mut self) {
         self.replacements_due += u64::from(self.plan.replace);
         self.ended += u64::from(!self.plan.replace);
@@ -198,7 +198,7 @@ impl Hold {
         self.plan.heartbeat
     }
 
-    /// The ramps that have been made since the last call.
+    /// Returns the ramps that have ended since the last call.
     pub(super) fn take_ramps_done(&mut self) -> Vec<u32> {
         if self.is_spreading || !self.ramp_is_done() {
             return Vec::new();

@@ -85,7 +85,7 @@ impl Worker {
         self.conns.free_unused();
     }
 
-    /// The hold ends: steers that are not finished are dropped.
+    /// Ends the hold: steers that are not finished are dropped.
     pub(super) fn end_steers(&mut self) {
         let Some(hold) = self.demand.hold_mut() else { return };
         for id in hold.end() {
@@ -95,8 +95,7 @@ impl Worker {
 
     // ---- the life of a held connection
 
-    /// An attempt to open a connection of a hold has failed.
-    /// `index` is its slot, if it had one.
+    /// Handles a failed attempt to open a connection of a hold. `index` is its slot, if it had one.
     pub(super) fn handle_attempt_failed(
         &mut self,
         purpose: Purpose,
@@ -113,7 +112,7 @@ impl Worker {
         self.phases.wake(now);
     }
 
-    /// The connection has become usable, or its operation has ended: decides what it does next.
+    /// Decides what a connection does next that has become usable, or whose operation has ended.
     pub(super) fn rest(&mut self, index: u32, now: Nanos) {
         if self.conns[index].is_in_storm() {
             return self.rest_in_storm(index, now);
@@ -139,7 +138,7 @@ impl Worker {
         }
     }
 
-    /// A usable connection of a hold is about to be closed; `loss` is `None` where we close it.
+    /// Handles the coming close of a usable connection of a hold; `loss` is `None` if we close it.
     pub(super) fn handle_held_end(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
         if self.conns[index].is_in_storm() {
             return self.lose_in_storm(index, loss, now);

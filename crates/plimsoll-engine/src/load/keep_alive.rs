@@ -29,7 +29,7 @@ struct Watched {
     sent_ms: u32,
     /// Time at which the oldest unanswered PINGREQ was sent, ms.
     pinged_ms: u32,
-    /// The keep-alive, s; 0 where the slot needs no pings.
+    /// The keep-alive, s; 0 if the slot needs no pings.
     period_s: u16,
     /// Pings that are not answered.
     pub(super) pings: u16,
@@ -61,7 +61,8 @@ impl KeepAlive {
         self.watched.get(index as usize).copied().filter(|one| one.period_s > 0)
     }
 
-    /// The connection in a slot is usable, and its broker states this keep-alive, if any.
+    /// Starts to watch the usable connection in a slot, whose broker states this keep-alive, if any. Returns whether it
+    /// needs pings.
     pub(super) fn begin(&mut self, index: u32, stated_s: Option<u16>, now: Nanos) -> bool {
         let period_s = stated_s.unwrap_or(self.asked_s);
         // Beats that are no further apart are enough.
@@ -75,14 +76,14 @@ impl KeepAlive {
         true
     }
 
-    /// The slot has no connection any more.
+    /// Forgets the connection of a slot.
     pub(super) fn forget(&mut self, index: u32) {
         if let Some(one) = self.watched.get_mut(index as usize) {
             *one = Watched::default();
         }
     }
 
-    /// Something was sent on the connection in a slot.
+    /// Notes a send on the connection in a slot.
     #[inline]
     pub(super) fn note_sent(&mut self, index: u32, now: Nanos) {
         if self.watched.is_empty() {

@@ -23,7 +23,7 @@ use super::worker::Worker;
 impl Worker {
     // ---- room for streams
 
-    /// The server has said how many operations it allows on a connection, and how large their heads may be.
+    /// Notes how many operations the server allows on a connection, and how large their heads may be.
     pub(super) fn note_allowed(&mut self, connection: u32, now: Nanos) {
         if !self.streams.do_gather {
             return;
@@ -64,7 +64,7 @@ impl Worker {
             && self.client(connection).is_some_and(|client| client.has_room(most))
     }
 
-    /// The connection was taken from the ring; whether it may carry another operation.
+    /// Notes that the connection was taken from the ring; returns whether it may carry another operation.
     pub(super) fn leave_ring(&mut self, connection: u32) -> bool {
         if !self.streams.are_shared() {
             return true;
@@ -115,7 +115,7 @@ impl Worker {
         }
     }
 
-    /// A closed loop begins: connections on which the server allows nothing have their operations wait.
+    /// Makes the operations of a closed loop that begins wait on connections on which the server allows none.
     pub(super) fn feed_starved(&mut self, now: Nanos) {
         if !self.streams.are_shared() {
             return;
@@ -128,7 +128,7 @@ impl Worker {
         }
     }
 
-    /// The server has allowed nothing on a connection for as long as an answer is awaited.
+    /// Gives up a connection on which the server has allowed no operation for as long as an answer is awaited.
     pub(super) fn give_up_starved(&mut self, connection: u32, now: Nanos) {
         let class = self.note_fault(connection, StreamFault::NoneAllowed, now);
         let destination = self.conns[connection].destination;
@@ -182,7 +182,7 @@ impl Worker {
         }
     }
 
-    /// The connection may have something to send.
+    /// Notes that the connection may have output to send.
     pub(super) fn note_output(&mut self, connection: u32) {
         if !self.streams.do_gather {
             return;
@@ -317,7 +317,7 @@ impl Worker {
         }
     }
 
-    /// The operation of a lane has its answer, which is counted.
+    /// Ends the operation of a lane whose answer is counted.
     pub(super) fn end_lane(&mut self, index: u32, now: Nanos) {
         let connection = self.conns.slab.connection_of(index);
         self.conns.slab.release_lane(index);
@@ -334,7 +334,7 @@ impl Worker {
         }
     }
 
-    /// The operation of a lane is given up, and counted.
+    /// Gives up the operation of a lane, which is counted.
     pub(super) fn drop_lane(&mut self, index: u32) {
         let connection = self.conns.slab.connection_of(index);
         if self.protocol.has_streams {
@@ -441,7 +441,7 @@ impl Worker {
         true
     }
 
-    /// The connection is lost for `class`: so are the operations on it.
+    /// Ends the operations on a connection that is lost for `class`.
     pub(super) fn lose_streams(&mut self, connection: u32, class: ErrorClass, now: Nanos) {
         if !self.streams.are_shared() {
             return;

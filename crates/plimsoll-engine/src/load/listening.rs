@@ -78,7 +78,7 @@ impl Worker {
         is_listener
     }
 
-    /// The last operation has ended: whether no more messages are listened for.
+    /// Reports whether the wait for further messages has ended; called when the last operation has.
     pub(super) fn have_messages_settled(&mut self, now: Nanos) -> bool {
         let held = self.pools.held;
         let unrequested = &mut self.unrequested;

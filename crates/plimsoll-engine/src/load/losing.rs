@@ -17,7 +17,7 @@ use super::reasons::Why;
 use super::worker::Worker;
 
 impl Worker {
-    /// The connection cannot go on, for `class`.
+    /// Ends a connection that cannot continue, for `class`.
     pub(super) fn fail(&mut self, index: u32, class: ErrorClass, why: &dyn Why, now: Nanos) {
         match self.conns[index].state {
             State::Free | State::Closing => {}
@@ -87,7 +87,7 @@ impl Worker {
         self.fail_opening(index, class, &why, now);
     }
 
-    /// A system call on the socket failed.
+    /// Handles the failure of a system call on the socket.
     pub(super) fn handle_lost(&mut self, index: u32, errno: Errno, now: Nanos) {
         if self.end_listening(index) {
             return;
@@ -126,7 +126,7 @@ impl Worker {
         }
     }
 
-    /// The current operation, if any, ends in `class`, and the connection with it.
+    /// Ends the current operation, if any, in `class`, and the connection with it.
     pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         let is_in_use = self.has_open_operations(index);
         // The request of a client that is not back is no operation of the load.
@@ -146,7 +146,7 @@ impl Worker {
     }
 
     /// Closes a usable connection and opens another if an operation needs it. `loss` is why it
-    /// ended, `None` where we ended it; only holds use it.
+    /// ended, `None` if we ended it; only holds use it.
     pub(super) fn close_and_refill(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
         if self.conns.slab.is_lane(index) {
             return self.reset_lane(index, now);

@@ -115,7 +115,7 @@ impl Merge {
         None
     }
 
-    /// Every worker has ended: nothing more will be reported.
+    /// Handles the end of all workers: nothing more will be reported.
     pub(super) fn handle_loss(&mut self) {
         for worker in 0..self.workers {
             self.seconds.end(worker);

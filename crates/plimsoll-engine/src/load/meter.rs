@@ -51,7 +51,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// For the worker that makes `shard` of the load.
+    /// Creates the meter of the worker that makes `shard` of the load.
     pub(crate) fn new(
         plan: &LoadPlan,
         shard: Shard,
@@ -79,7 +79,7 @@ impl Meter {
         }
     }
 
-    /// The first operation is intended for `epoch`; samples are taken until `window` after it.
+    /// Sets the epoch, for which the first operation is intended; samples are taken until `window` after it.
     pub(crate) fn start(&mut self, epoch: Nanos, window: Option<Nanos>) {
         self.epoch = epoch;
         self.interval_began = epoch;

@@ -55,7 +55,7 @@ impl Worker {
         self.wait_for_connection(destination, op, now);
     }
 
-    /// The idle connection whose turn it is.
+    /// Takes the idle connection whose turn it is.
     pub(super) fn take_idle(&mut self, destination: u32, now: Nanos) -> Option<u32> {
         while let Some(token) = self.pools.of(destination).idle.pop_front() {
             if let Some(index) = self.conns.slab.index_of(token)

@@ -103,7 +103,7 @@ impl Worker {
         self.handle_attempt_failed(self.demand.purpose(), None, error.class(), now);
     }
 
-    /// A connection could not be opened, or was lost while opening, for `class`.
+    /// Handles a connection that could not be opened, or was lost while opening, for `class`.
     pub(super) fn handle_open_failure(
         &mut self,
         destination: u32,
@@ -131,7 +131,7 @@ impl Worker {
         }
     }
 
-    /// TCP is established.
+    /// Handles an established TCP connection.
     pub(super) fn handle_connected(&mut self, index: u32, now: Nanos) {
         let hot = &mut self.conns[index];
         hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
@@ -171,7 +171,7 @@ impl Worker {
         self.conns[index].generation == generation
     }
 
-    /// TCP, and TLS where the destination uses it, are established.
+    /// Handles a connection on which TCP, and TLS if the destination uses it, are established.
     pub(super) fn handle_established(&mut self, index: u32, now: Nanos) {
         let handshake = self.conns.slab.tls.get(index).and_then(|session| session.handshake());
         let hot = &mut self.conns[index];
@@ -198,7 +198,7 @@ impl Worker {
         }
     }
 
-    /// The connection can carry operations.
+    /// Handles a connection that can carry operations.
     pub(super) fn handle_usable(&mut self, index: u32, now: Nanos) {
         self.conns.disarm(index);
         self.conns.slab.note_usable(index, now);
@@ -222,7 +222,7 @@ impl Worker {
         }
     }
 
-    /// The connection ended before it was usable.
+    /// Ends a connection that failed before it was usable.
     pub(super) fn fail_opening(
         &mut self,
         index: u32,
@@ -284,7 +284,7 @@ impl Worker {
         self.conns.send_aside(index, &words);
     }
 
-    /// `op` becomes the current operation of the connection.
+    /// Makes `op` the current operation of the connection.
     pub(super) fn attach_op(&mut self, index: u32, op: Op) {
         let hot = &mut self.conns[index];
         hot.has_op = true;
@@ -293,13 +293,13 @@ impl Worker {
         self.pools.in_flight += 1;
     }
 
-    /// The current operation has ended, well or not.
+    /// Ends the current operation, well or not.
     pub(super) fn end_op(&mut self, index: u32, is_ok: bool, now: Nanos) {
         self.count_after_window(index, is_ok, now);
         self.detach_op(index);
     }
 
-    /// The connection is without its operation.
+    /// Removes the operation from the connection.
     pub(super) fn detach_op(&mut self, index: u32) {
         self.conns[index].has_op = false;
         self.pools.in_flight -= 1;

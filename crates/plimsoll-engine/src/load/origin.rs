@@ -97,7 +97,7 @@ impl OriginError {
 }
 
 impl Origins {
-    /// For the worker that makes `shard` of the load.
+    /// Creates the origins of the worker that makes `shard` of the load.
     pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Self {
         // Without /proc there is nothing to plan with.
         Self::with_host(plan, shard, HostPorts::read(Path::new("/proc")).ok())
@@ -145,21 +145,20 @@ impl Origins {
         outcome
     }
 
-    /// The next connection's place among the addresses. All workers together take them in turn, as
-    /// if they opened alternately, and so does each of them, because each has only its part of an
-    /// address's ports.
+    /// Returns the next connection's place among the addresses. All workers together use them in turn, as if they
+    /// opened alternately, and so does each of them, because each has only its part of an address's ports.
     pub(super) const fn turn(&self) -> u64 {
         self.next % self.workers + self.next / self.workers
     }
 
-    /// The connection that held `lease` is closed.
+    /// Returns the port of a closed connection that held `lease`.
     pub(super) fn give_back(&mut self, lease: Lease, closed: Closed, now: Nanos) {
         if let Some(ports) = &mut self.ports {
             ports.give_back(lease, closed, now.0);
         }
     }
 
-    /// Ports towards the first address that are in TIME_WAIT as far as is known here.
+    /// Returns the number of ports towards the first address that are known here to be in TIME_WAIT.
     #[cfg(test)]
     pub(super) fn time_wait(&self) -> u32 {
         self.ports.as_ref().map_or(0, |ports| ports.counts(0).time_wait)

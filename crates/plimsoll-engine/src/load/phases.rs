@@ -65,7 +65,7 @@ impl Phases {
         self.is(Phase::Draining) && now >= self.sending_ends
     }
 
-    /// The time from the epoch to the end of the window.
+    /// Returns the time from the epoch to the end of the window.
     pub(super) fn window(&self, now: Nanos) -> Nanos {
         self.window_ends.min(now).since(self.epoch)
     }
@@ -80,7 +80,7 @@ impl Phases {
         self.window_ends = window.map_or(Nanos::MAX, |window| epoch + window);
     }
 
-    /// No operation is started from `now` on; those that wait may be sent for `send_for`.
+    /// Lets no operation start from `now` on; waiting ones may be sent for `send_for`.
     pub(super) fn begin_draining(&mut self, now: Nanos, send_for: Nanos) {
         // A load that never began has no window.
         self.epoch = self.epoch.min(now);
@@ -89,7 +89,7 @@ impl Phases {
         self.now_in = Phase::Draining;
     }
 
-    /// The window ends at `now`, if it has not ended before.
+    /// Ends the window at `now`, if it has not ended before.
     pub(super) fn end_window(&mut self, now: Nanos) {
         self.window_ends = self.window_ends.min(now);
     }

@@ -9,7 +9,7 @@ use super::timers::TURNS_MAX;
 use super::worker::Worker;
 
 impl Worker {
-    /// The connection has become usable, and its broker states this keep-alive, if any.
+    /// Starts the keep-alive of a connection that has become usable, with the value that its broker states, if any.
     pub(super) fn begin_keep_alive(&mut self, index: u32, stated_s: Option<u16>, now: Nanos) {
         if let Some(stated_s) = stated_s {
             self.meter.tally().answers.pings.note_stated(stated_s);
@@ -19,8 +19,8 @@ impl Worker {
         }
     }
 
-    /// The connection's timer has fired: pings if the connection was silent, or closes it if an earlier ping is not
-    /// answered. Returns whether the connection is still there.
+    /// Handles the connection's timer: pings if the connection was silent, or closes it if an earlier ping is not
+    /// answered. Returns whether the connection still exists.
     pub(super) fn keep_connection_alive(&mut self, index: u32, now: Nanos) -> bool {
         if self.keep_alive.next(index) > now {
             return true;
@@ -74,7 +74,7 @@ impl Worker {
         self.buffers.reply = bytes;
     }
 
-    /// A PINGREQ that is no operation is answered.
+    /// Counts the answer to a PINGREQ that is no operation.
     pub(super) fn count_pong(&mut self, index: u32, now: Nanos) {
         self.meter.tally().answers.pings.answered += 1;
         self.keep_alive.note_answer(index, now);
@@ -83,8 +83,8 @@ impl Worker {
         }
     }
 
-    /// A heartbeat of a hold is due, and the one before is not answered: the broker is to be sent something all the
-    /// same.
+    /// Pings if a heartbeat of a hold is due and the previous one is not answered: the broker must be sent something
+    /// all the same.
     pub(super) fn ping_instead_of_beat(&mut self, index: u32, now: Nanos) {
         if self.protocol.has_keep_alive {
             self.ping(index, now);

@@ -144,7 +144,7 @@ impl Pools {
         &mut self.all[destination as usize]
     }
 
-    /// Operations that came due and have not ended.
+    /// Returns the number of operations that came due and have not ended.
     pub(super) const fn outstanding(&self) -> u64 {
         self.waiting + self.in_flight
     }
@@ -157,14 +157,14 @@ impl Pools {
         pool.opening += 1;
     }
 
-    /// A connection that was being opened can carry requests.
+    /// Counts a connection as usable that was being opened.
     pub(super) fn hold(&mut self, destination: u32) {
         self.of(destination).opening -= 1;
         self.held += 1;
         self.has_opened = true;
     }
 
-    /// A connection is closed, `held` if it was usable.
+    /// Counts a closed connection, `held` if it was usable.
     pub(super) fn close(&mut self, destination: u32, held: bool) {
         let pool = self.of(destination);
         pool.open -= 1;
@@ -181,7 +181,7 @@ impl Pools {
         true
     }
 
-    /// The server has answered on a new connection.
+    /// Notes the first answer of the server on a new connection.
     pub(super) fn note_first_answer(&mut self, destination: u32, now: Nanos) {
         if self.of(destination).note_answered() {
             self.retry_due = now;
@@ -213,7 +213,7 @@ impl Pools {
         Some(op)
     }
 
-    /// The next of all operations that wait, to be given up.
+    /// Removes the next waiting operation of all, to be given up.
     pub(super) fn drop_waiting(&mut self) -> Option<Op> {
         let op = self.all.iter_mut().find_map(|pool| pool.waiting.pop_front())?;
         self.waiting -= 1;

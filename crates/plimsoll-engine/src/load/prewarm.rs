@@ -27,7 +27,7 @@ impl Prewarm {
         Self { left, opened: 0, failed: 0, first_error: None }
     }
 
-    /// A destination that has another connection to open; `None` while enough are being opened.
+    /// Returns a destination that has another connection to open; `None` while enough are being opened.
     pub(super) fn next(&mut self, pools: &[Pool]) -> Option<u32> {
         let mut all = self.left.iter_mut().zip(pools).zip(0..);
         let may_open = |left: u32, opening| left > 0 && opening < PREWARM_AT_ONCE;

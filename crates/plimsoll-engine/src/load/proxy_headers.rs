@@ -14,12 +14,12 @@ pub(super) struct ProxyHeaders {
 }
 
 impl ProxyHeaders {
-    /// For the worker that makes `shard` of the load.
+    /// Creates the headers of the worker that makes `shard` of the load.
     pub(super) fn new(shard: Shard) -> Self {
         Self { next: shard.index.into(), workers: shard.of.max(1).into() }
     }
 
-    /// The header of the connection that was just made; empty where the plan wants none.
+    /// Returns the header of the connection that was just made; empty if the plan wants none.
     pub(super) fn next(
         &mut self,
         plan: &LoadPlan,

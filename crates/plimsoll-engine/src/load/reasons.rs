@@ -132,7 +132,7 @@ impl FailingAnswers {
     }
 }
 
-/// The first bytes of the body in the beginning of an answer.
+/// Returns the first bytes of the body in the beginning of an answer.
 pub(super) fn body_of(answer: &[u8]) -> &[u8] {
     let (mut head, mut rest) = (&answer[..0], answer);
     // Interim answers come before it.
@@ -167,7 +167,7 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
-/// The status of an answer of HTTP that these bytes begin.
+/// Returns the status of an answer of HTTP that these bytes begin.
 pub(super) fn status_of(bytes: &[u8]) -> Option<u16> {
     let line = bytes.strip_prefix(b"HTTP/1.")?.get(2..5)?;
     std::str::from_utf8(line).ok()?.parse().ok()

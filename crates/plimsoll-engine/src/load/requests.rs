@@ -49,12 +49,12 @@ impl Request {
         }
     }
 
-    /// The number of bytes that are sent.
+    /// Returns the number of bytes that are sent.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + self.streamed.as_ref().map_or(0, |streamed| streamed.len() as usize)
     }
 
-    /// Some of the bytes from `from` on, and whether they are the last ones. `scratch` is where they lie if
+    /// Returns some of the bytes from `from` on, and whether they are the last ones. They are put into `scratch` if
     /// they are made for this call.
     pub(super) fn piece<'a>(&'a self, from: usize, scratch: &'a mut Vec<u8>) -> (&'a [u8], bool) {
         match (from.checked_sub(self.bytes.len()), &self.streamed) {
@@ -82,7 +82,7 @@ impl Request {
         }
     }
 
-    /// The bytes of a large body that follow what is sent before it; 0 where there is none.
+    /// Returns the number of bytes of a large body that follow the rest of the request; 0 if there is none.
     pub(super) fn streamed_bytes(&self) -> usize {
         let all = self.streamed.as_ref().map_or(0, |streamed| streamed.len() as usize);
         all.saturating_sub(self.sent_with_head())
@@ -108,7 +108,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// For the worker that makes `shard` of the load. Targets are taken in turn; shards begin at
+    /// Creates the requests of the worker that makes `shard` of the load. Targets are used in turn; shards begin at
     /// different ones and step over each other's.
     pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Self {
         let operation = match plan.pacing {
@@ -241,25 +241,25 @@ impl Requests {
         bytes
     }
 
-    /// The largest size of the header fields of a request of HTTP/2, as its settings count it.
+    /// Returns the largest size of the header fields of a request of HTTP/2, as its settings count it.
     pub(super) fn header_bytes_max(&self) -> u64 {
         self.all.iter().map(Request::header_bytes).max().unwrap_or(0)
     }
 
-    /// The target whose turn it is.
+    /// Takes the target whose turn it is.
     pub(super) fn take(&mut self) -> u32 {
         let target = self.next;
         self.next = (target + self.step) % self.all.len() as u32;
         target
     }
 
-    /// The target whose turn it is among those that go to `destination`.
+    /// Takes the target whose turn it is among those that go to `destination`.
     pub(super) fn take_for(&mut self, destination: u32) -> u32 {
         let target = self.take();
         self.first_for(destination, target)
     }
 
-    /// `proposed` if it goes to `destination`, else the next target that does.
+    /// Returns `proposed` if it goes to `destination`, else the next target that does.
     pub(super) fn first_for(&self, destination: u32, proposed: u32) -> u32 {
         let targets = self.all.len() as u32;
         (0..targets)
@@ -268,7 +268,7 @@ impl Requests {
             .unwrap_or(proposed)
     }
 
-    /// The target after `target` that goes to the same destination.
+    /// Returns the target after `target` that goes to the same destination.
     pub(super) fn after(&self, target: u32) -> u32 {
         let next = (target + 1) % self.all.len() as u32;
         self.first_for(self.get(target).destination, next)

@@ -25,7 +25,7 @@ impl Worker {
         }
     }
 
-    /// A usable connection ends for `class`; streams on it are still open.
+    /// Notes that a usable connection ends for `class`; streams on it are still open.
     pub(super) fn note_loss(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         let is_by_peer = matches!(
             class,

@@ -16,14 +16,14 @@ const ROWS_MAX: usize = 1 << 17;
 /// they are due.
 const MIX: u64 = 0xD1B5_4A32_D192_ED03;
 
-/// The last steps of SplitMix64: every bit of the seed decides every bit of the result.
+/// Mixes a seed by the last steps of SplitMix64: every bit of the seed decides every bit of the result.
 pub(super) const fn mixed(seed: u64) -> u64 {
     let x = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)
 }
 
-/// One worker's rows; `None` where nothing is recorded.
+/// One worker's rows; `None` if nothing is recorded.
 pub(super) struct Rows(Option<Box<Recorder>>);
 
 struct Recorder {
@@ -55,7 +55,7 @@ impl Rows {
         is_chosen
     }
 
-    /// The connection's current operation is one that is recorded, or not.
+    /// Notes whether the connection's current operation is recorded.
     #[inline]
     pub(super) fn attach(&mut self, index: u32, is_recorded: bool) {
         if let Some(recorder) = &mut self.0 {

@@ -15,7 +15,7 @@ use super::worker::Worker;
 pub(super) const FIN_WAIT: Nanos = Nanos::from_secs(2);
 
 impl Worker {
-    /// An answer is complete and counted: starts the next transaction, or ends the session.
+    /// Starts the next transaction, or ends the session, after an answer that is complete and counted.
     pub(super) fn advance_session(
         &mut self,
         index: u32,

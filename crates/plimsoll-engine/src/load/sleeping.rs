@@ -6,8 +6,8 @@ use super::conn::State;
 use super::worker::Worker;
 
 impl Worker {
-    /// The script of the current operation sleeps. The time is part of no latency, as if the operation had
-    /// been due, and sent, that much later.
+    /// Starts the sleep of the current operation's script. The time is part of no latency, as if the operation had been
+    /// due, and sent, that much later.
     pub(super) fn begin_sleep(&mut self, index: u32, time: Nanos, now: Nanos) {
         let wakes = now + time;
         let hot = &mut self.conns[index];
@@ -17,7 +17,7 @@ impl Worker {
         self.conns.rearm(index, wakes);
     }
 
-    /// The operation has ended, and its script has the connection rest before the next one.
+    /// Starts the rest of the connection after an operation, as its script demands.
     pub(super) fn begin_rest(&mut self, index: u32, time: Nanos, now: Nanos) {
         if self.demand.is_hold() {
             // Its heartbeats are further apart.
@@ -31,7 +31,7 @@ impl Worker {
         self.conns.rearm(index, now + time);
     }
 
-    /// A timer of a script's connection has fired; returns whether it was one of this module's.
+    /// Handles the timer of a script's connection; returns whether it was one of this module's.
     pub(super) fn end_sleep(&mut self, index: u32, now: Nanos) -> bool {
         let hot = &mut self.conns[index];
         match hot.state {

@@ -118,8 +118,7 @@ impl Stamps {
         self.arrival.map(|arrival| arrival <= at)
     }
 
-    /// An operation is sent at `now` on a connection that was free since `free_since` as far as we
-    /// had read.
+    /// Counts an operation sent at `now` on a connection that was free since `free_since`, as far as we had read.
     pub(super) fn count_sent(
         &mut self,
         index: u32,
@@ -139,7 +138,7 @@ impl Stamps {
         }
     }
 
-    /// The request of a stamped operation leaves so long after it was begun to be sent.
+    /// Adds the `delay` between the start of a stamped operation's send and its departure.
     pub(super) fn add_sending(&mut self, index: u32, delay: Nanos) {
         if let Some(delays) = self.slot(index) {
             delays.sending = delays.sending.saturating_add(us(delay));
@@ -162,7 +161,7 @@ impl Stamps {
         Some(slot_mut(self.delays.as_mut()?, index, Delays::default))
     }
 
-    /// The second is over.
+    /// Ends the second.
     pub(super) const fn end_second(&self, tally: &mut Tally) {
         if self.are_given {
             tally.stamps.every = self.every;

@@ -17,13 +17,12 @@ pub(super) struct StartMeter {
 }
 
 impl StartMeter {
-    /// A gap may be off by `tolerance`.
+    /// Creates a meter whose gaps may be off by `tolerance`.
     pub(super) const fn new(tolerance: Nanos) -> Self {
         Self { tolerance, last: None, narrow: Bins::new(NARROW_BIN), wide: Bins::new(WIDE_BIN) }
     }
 
-    /// An operation that was due at `due` is started at `made`, both since the epoch. Operations
-    /// come in order.
+    /// Counts an operation that was due at `due` and started at `made`, both since the epoch. Operations come in order.
     pub(super) const fn count(&mut self, due: Nanos, made: Nanos, into: &mut StartCounts) {
         into.starts += 1;
         if let Some((last_due, last_made)) = self.last {

@@ -53,7 +53,7 @@ pub(super) struct StormRun {
 }
 
 impl StormRun {
-    /// The part of `shard` in a storm that cuts `cut` of its connections at `began`.
+    /// Creates the part of `shard` in a storm that cuts `cut` of its connections at `began`.
     pub(super) fn new(
         id: u32,
         clients: StormClients,
@@ -85,7 +85,7 @@ impl StormRun {
         }
     }
 
-    /// A connection was cut: its client waits for its first attempt.
+    /// Adds the client of a connection that was cut: it waits for its first attempt.
     pub(super) fn add_client(&mut self, now: Nanos) {
         self.to_cut -= 1;
         self.cut += 1;
@@ -119,7 +119,7 @@ impl StormRun {
         Some(if self.pacer.is_some() { now } else { due })
     }
 
-    /// The client being opened has the slot `index`.
+    /// Begins the attempt of the client being opened, in the slot `index`.
     pub(super) fn begin_attempt(&mut self, index: u32, now: Nanos) {
         let tried = slot_mut(&mut self.tries, index, || (0, Nanos::ZERO));
         *tried = (self.opening + 1, now);
@@ -130,8 +130,8 @@ impl StormRun {
         self.tries.get(index as usize).map_or(Nanos::ZERO, |(_, began)| *began)
     }
 
-    /// The attempt of the client in the slot, or of the one being opened, has failed. `is_refused` if that was not for
-    /// lack of patience. Returns whether the client stops trying.
+    /// Ends a failed attempt of the client in the slot, or of the one being opened. `is_refused` if the client's
+    /// patience was not the cause. Returns whether the client stops trying.
     pub(super) fn end_attempt(&mut self, index: Option<u32>, is_refused: bool, now: Nanos) -> bool {
         if self.leaving > 0 {
             self.leaving -= 1;
@@ -159,13 +159,13 @@ impl StormRun {
         waited
     }
 
-    /// A client is back; returns the time since the cut.
+    /// Counts a client that is back; returns the time since the cut.
     pub(super) fn count_back(&mut self, now: Nanos) -> Nanos {
         self.back += 1;
         now.since(self.began)
     }
 
-    /// A client that was back has lost its connection again.
+    /// Handles the loss of the connection of a client that was back.
     pub(super) fn lose_again(&mut self, now: Nanos) {
         self.back -= 1;
         self.wait(0, now + REFUSED_PAUSE);

@@ -114,7 +114,7 @@ impl Worker {
         Some(began + self.plan.timeouts.connect)
     }
 
-    /// The attempt of a storm's client has failed for `class`; `index` is its slot, if it had one.
+    /// Ends the attempt of a storm's client, which failed for `class`; `index` is its slot, if it had one.
     pub(super) fn end_storm_attempt(&mut self, index: Option<u32>, class: ErrorClass, now: Nanos) {
         let is_patience = class == ErrorClass::Timeout;
         let counts = &mut self.meter.tally().storm;
@@ -141,7 +141,7 @@ impl Worker {
         }
     }
 
-    /// The connection of a storm's client has become usable, or its first request was answered.
+    /// Handles a connection of a storm's client that has become usable, or whose first request was answered.
     pub(super) fn rest_in_storm(&mut self, index: u32, now: Nanos) {
         let hot = &self.conns[index];
         if hot.beat_due != Nanos::ZERO {
@@ -166,7 +166,7 @@ impl Worker {
         self.send_op(index, op, now, now);
     }
 
-    /// A usable connection of a storm's client is about to be closed, for `loss`.
+    /// Handles the coming close of a usable connection of a storm's client, for `loss`.
     pub(super) fn lose_in_storm(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
         if self.conns[index].is_trying() {
             let class = loss.unwrap_or(ErrorClass::ClosedByPeer);

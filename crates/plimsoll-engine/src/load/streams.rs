@@ -19,7 +19,7 @@ pub(super) const AGAIN_MAX: u8 = 8;
 pub(super) struct Streams {
     /// Output gathers in the connections' clients.
     pub(super) do_gather: bool,
-    /// Most at once on one connection; `None` where connections are not shared.
+    /// Most at once on one connection; `None` if connections are not shared.
     pub(super) most: Option<u32>,
     /// The fewest that a server allows.
     pub(super) allowed: u32,
@@ -49,7 +49,7 @@ impl Streams {
         self.most.is_some()
     }
 
-    /// The second is over.
+    /// Ends the second.
     pub(super) fn end_second(&self, tally: &mut Tally) {
         let most = self.most.unwrap_or(1);
         tally.answers.streams.allowed = (self.allowed < most).then_some(self.allowed);

@@ -109,24 +109,24 @@ impl SweepRun {
         self.intended().map(|intended| intended.max(self.places.free_at()))
     }
 
-    /// Since when there has been a place for the next request.
+    /// Returns the time since which there has been a place for the next request.
     pub(super) fn free_since(&self) -> Nanos {
         self.places.free_at()
     }
 
-    /// The connection at `index`, the next one of those planned, has its turn.
+    /// Gives the connection at `index`, the next planned one, its turn.
     pub(super) const fn take_turn(&mut self, index: u32) {
         self.cursor = index + 1;
         self.due += 1;
         self.planned -= 1;
     }
 
-    /// A request is sent.
+    /// Counts a request that is sent.
     pub(super) fn send(&mut self, now: Nanos) {
         self.places.take(now);
     }
 
-    /// The operation of a connection has ended; it had a place if it was `sent`.
+    /// Ends the operation of a connection; it had a place if it was `sent`.
     pub(super) fn end_one(&mut self, sent: bool, now: Nanos) {
         self.left -= 1;
         if sent {

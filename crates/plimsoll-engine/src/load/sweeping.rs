@@ -72,7 +72,7 @@ impl Worker {
         }
     }
 
-    /// The sweep's operation on the connection has ended.
+    /// Ends the sweep's operation on the connection.
     pub(super) fn end_swept(&mut self, index: u32, now: Nanos) {
         let was = std::mem::replace(&mut self.conns[index].sweep, Sweep::No);
         if let Some(sweep) = self.demand.sweep() {

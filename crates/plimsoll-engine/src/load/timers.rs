@@ -52,7 +52,7 @@ impl Worker {
         }
     }
 
-    /// A timer of the connection's slot has fired, perhaps too early.
+    /// Handles a timer of the connection's slot, which may have fired too early.
     pub(super) fn handle_timer(&mut self, index: u32, now: Nanos) {
         if self.protocol.is_scripted && self.end_sleep(index, now) {
             return;

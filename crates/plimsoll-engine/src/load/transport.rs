@@ -37,12 +37,12 @@ pub(super) struct Transport {
     unread: VecDeque<Ready>,
     origins: Origins,
     segments: Segments,
-    /// `None` where the kernel gives no stamps.
+    /// `None` if the kernel gives no stamps.
     arrivals: Option<ArrivalClock>,
 }
 
 impl Transport {
-    /// For the worker that makes `shard` of the load.
+    /// Creates the transport of the worker that makes `shard` of the load.
     pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Result<Self, Errno> {
         Ok(Self {
             poller: Poller::new(EVENT_BATCH)?,
@@ -76,8 +76,8 @@ impl Transport {
         self.poller.event(self.events.next()?)
     }
 
-    /// The connection has used its read budget, and the edge-triggered poller will not report the
-    /// rest again.
+    /// Schedules another read of a connection that has used its read budget: the edge-triggered poller will not report
+    /// the rest again.
     pub(super) fn read_later(&mut self, ready: Ready) {
         // Few connections exceed the budget at the same time.
         if !self.unread.iter().any(|other| other.token == ready.token) {
@@ -130,7 +130,7 @@ impl Transport {
         self.segments.count(socket);
     }
 
-    /// The connection that held `lease` is closed.
+    /// Returns the port of a closed connection that held `lease`.
     pub(super) fn give_back(&mut self, lease: Lease, closed: Closed) {
         self.origins.give_back(lease, closed, Self::now());
     }
@@ -145,7 +145,7 @@ impl Transport {
         }
     }
 
-    /// The next connection's place among the addresses.
+    /// Returns the next connection's place among the addresses.
     pub(super) const fn turn(&self) -> u64 {
         self.origins.turn()
     }
@@ -173,8 +173,7 @@ impl Transport {
         Ok((received, arrival.map(|(stamp, clock)| Nanos(clock.monotonic_ns(stamp)))))
     }
 
-    /// The second is over: hands its counts over, compares the clocks again, and drops samples between clocks that
-    /// differ.
+    /// Ends the second: hands its counts over, compares the clocks again, and drops samples between clocks that differ.
     pub(super) fn end_second(&mut self, tally: &mut Tally) {
         self.segments.end_second(tally);
         if self.arrivals.as_mut().is_some_and(ArrivalClock::renew) {
@@ -191,7 +190,7 @@ impl Transport {
         }
     }
 
-    /// Ports towards the first address that are in TIME_WAIT as far as is known here.
+    /// Returns the number of ports towards the first address that are known here to be in TIME_WAIT.
     #[cfg(test)]
     pub(super) fn time_wait(&self) -> u32 {
         self.origins.time_wait()

@@ -47,7 +47,7 @@ impl Unrequested {
         }
     }
 
-    /// An operation has its answer, so long after it was sent.
+    /// Notes the time that an operation's answer took.
     #[inline]
     pub(super) fn note_answer(&mut self, took: Nanos) {
         if self.is_judged {

@@ -322,8 +322,8 @@ impl Worker {
 
     // ---- the end
 
-    /// The kernel refuses to say what is ready: nothing more can be done here. Current operations
-    /// fail, those that wait and those still to come are unsent.
+    /// Ends the load after the kernel refused to report ready sockets. Current operations fail; waiting and future ones
+    /// are unsent.
     pub(super) fn give_up(&mut self, errno: Errno) {
         if self.phases.is(Phase::Prewarming) {
             let first_error = format!("{}: {errno}", ErrorClass::LocalOther.name());

@@ -51,7 +51,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Bytes of the whole body; `None` where they are not announced.
+    /// Returns the bytes of the whole body; `None` if they are not announced.
     pub(super) fn length(&self) -> Option<u64> {
         match self {
             Self::Pattern { body, .. } if body.chunked => None,

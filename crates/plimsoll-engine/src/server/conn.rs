@@ -140,7 +140,7 @@ impl<N: Default> Default for Active<N> {
 }
 
 impl<N> Active<N> {
-    /// Memory that messages take which are incomplete, or wait to be sent back.
+    /// Returns the memory of messages that are incomplete, or wait to be sent back.
     pub(super) fn kept_bytes(&self) -> usize {
         self.packets.kept_bytes() + self.http2.as_ref().map_or(0, |server| server.kept_bytes())
     }
@@ -248,7 +248,7 @@ impl<N> Slab<N> {
         }
     }
 
-    /// A slot for `socket`; the caller sets its phase at once.
+    /// Stores `socket` in a slot; the caller sets its phase at once.
     pub(super) fn insert(&mut self, socket: Socket, tls: Option<Session>) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.conns.push(Conn::free(0));
@@ -262,7 +262,7 @@ impl<N> Slab<N> {
         index
     }
 
-    /// The connection speaks HTTP/2 from its first byte on.
+    /// Prepares a connection that speaks HTTP/2 from its first byte on.
     pub(super) fn begin_http2(&mut self, index: u32) {
         *slot_mut(&mut self.http2, index, ServerRest::default) = ServerRest::default();
         self.conns[index as usize].flags.set(HTTP2);
@@ -316,7 +316,7 @@ impl<N> Slab<N> {
         std::mem::replace(conn, next).active
     }
 
-    /// A connection and its TLS session, if it has one.
+    /// Returns a connection and its TLS session, if it has one.
     pub(super) fn with_tls(&mut self, index: u32) -> (&mut Conn<N>, Option<&mut Session>) {
         (&mut self.conns[index as usize], self.tls.get(index))
     }
@@ -326,7 +326,7 @@ impl<N> Slab<N> {
         u64::from(self.conns[index as usize].generation) << 32 | u64::from(index)
     }
 
-    /// The slot of an event; `None` when its connection was closed.
+    /// Returns the slot of an event; `None` when its connection was closed.
     pub(super) fn index_of(&self, token: u64) -> Option<u32> {
         let index = token as u32;
         let conn = self.conns.get(index as usize)?;

@@ -51,7 +51,7 @@ impl<N: Default> Connections<N> {
         }
     }
 
-    /// A connection whose deadline has passed, of those that were due at `until`.
+    /// Returns a connection whose deadline has passed, of those that were due at `until`.
     pub(super) fn poll_expired(&mut self, until: Nanos) -> Option<u32> {
         while let Some(index) = self.wheel.poll_expired(until) {
             let conn = &mut self.slab[index];

@@ -132,7 +132,7 @@ impl<S: Service> Exchange<S> {
 
     // ---- what the worker's loop brings
 
-    /// A connection that was just accepted.
+    /// Begins the exchange on a connection that was just accepted.
     pub(super) fn begin(
         &mut self,
         socket: Socket,

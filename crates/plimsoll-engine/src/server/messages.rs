@@ -129,7 +129,7 @@ impl<S: Service> Exchange<S> {
         self.sleep(index, delay);
     }
 
-    /// The delay of the last message is over.
+    /// Sends the last message, whose delay has ended.
     pub(super) fn send_delayed(&mut self, index: u32) {
         let conn = &mut self.conns.slab[index];
         conn.phase = Phase::Idle;
@@ -162,7 +162,7 @@ impl<S: Service> Exchange<S> {
         Nanos((passed + 1) * every.0 + phase)
     }
 
-    /// The timer of a connection that awaits a message has fired.
+    /// Handles the timer of a connection that awaits a message.
     pub(super) fn handle_silence(&mut self, index: u32) {
         let Some(every) = self.pushes_every(index) else {
             return self.end_messages(index, GOING_AWAY);

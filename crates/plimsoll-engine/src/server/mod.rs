@@ -119,7 +119,7 @@ impl ServerHandle {
         self.counters.read()
     }
 
-    /// A reader that may go to another thread and outlive this.
+    /// Returns a reader that may go to another thread and outlive the server.
     pub fn counter_reader(&self) -> CounterReader {
         self.counters.clone()
     }

@@ -25,7 +25,7 @@ impl<S: Service> Exchange<S> {
         self.conns.slab[index].flags.has(HTTP2)
     }
 
-    /// The connection speaks HTTP/2 from its first byte on.
+    /// Begins HTTP/2 on a connection that speaks it from its first byte on.
     pub(super) fn begin_http2(&mut self, index: u32) {
         self.conns.slab.begin_http2(index);
         Server::<Answering<S::Notes>>::write_opening(&mut self.out);
@@ -298,7 +298,7 @@ impl<S: Service> Exchange<S> {
         self.conns.set_deadline(index, span);
     }
 
-    /// The time of the connection is up: an answer is due, or nothing was heard for too long.
+    /// Handles the deadline of the connection: an answer is due, or the client was silent for too long.
     pub(super) fn handle_http2_deadline(&mut self, index: u32) {
         let conn = &mut self.conns.slab[index];
         let is_blocked = conn.flags.has(BLOCKED);

@@ -23,7 +23,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// The value of `label`.
+    /// Returns the value of `label`.
     pub fn label(&self, label: Label) -> Option<&str> {
         self.labels.iter().find(|(name, _)| *name == label).map(|(_, value)| value.as_str())
     }
@@ -100,7 +100,7 @@ impl Reading {
         self.sources.push(source);
     }
 
-    /// The sources that could not be read.
+    /// Returns the sources that could not be read.
     pub fn sources_down(&self) -> impl Iterator<Item = &Source> {
         self.sources.iter().filter(|source| !source.is_up())
     }
@@ -111,7 +111,7 @@ impl Reading {
         self.samples.dedup_by(|later, first| later.series == first.series);
     }
 
-    /// The samples of `metric` that have the labels `wanted`.
+    /// Returns the samples of `metric` that have the labels `wanted`.
     pub fn of<'a>(
         &'a self,
         metric: Metric,
@@ -124,12 +124,12 @@ impl Reading {
             .filter(move |sample| sample.series.has(wanted))
     }
 
-    /// The sum of `metric` over the series with the labels `wanted`; `None` without any.
+    /// Returns the sum of `metric` over the series with the labels `wanted`; `None` without any.
     pub fn sum(&self, metric: Metric, wanted: &[(Label, &str)]) -> Option<f64> {
         self.of(metric, wanted).map(|sample| sample.value).reduce(|sum, value| sum + value)
     }
 
-    /// The samples of [`Metric::ProcessInfo`] of the processes with `role`.
+    /// Returns the samples of [`Metric::ProcessInfo`] of the processes with `role`.
     pub fn processes(&self, role: Role) -> impl Iterator<Item = &Sample> {
         let all = self.of(Metric::ProcessInfo, &[]);
         all.filter(move |info| info.series.label(Label::Role) == Some(role.name()))
@@ -152,12 +152,12 @@ pub struct Change<'a> {
 const IDLE_MODES: [&str; 2] = ["idle", "iowait"];
 
 impl<'a> Change<'a> {
-    /// From `before` to `after`.
+    /// Creates the change from `before` to `after`.
     pub const fn new(before: &'a Reading, after: &'a Reading) -> Self {
         Self { before, after }
     }
 
-    /// The time between the middles of both readings, seconds.
+    /// Returns the time between the middles of both readings, seconds.
     pub fn seconds(&self) -> f64 {
         let middle =
             |reading: &Reading| 0.5 * (reading.begin.as_secs_f64() + reading.end.as_secs_f64());
@@ -181,12 +181,12 @@ impl<'a> Change<'a> {
         })
     }
 
-    /// The sum of [`Self::growth`]; `None` without any.
+    /// Returns the sum of [`Self::growth`]; `None` without any.
     pub fn grown(&self, metric: Metric, wanted: &'a [(Label, &'a str)]) -> Option<f64> {
         self.growth(metric, wanted).map(|(_, grown)| grown).reduce(|sum, grown| sum + grown)
     }
 
-    /// [`Self::growth`] per second.
+    /// Returns [`Self::growth`] per second.
     pub fn rates(
         &self,
         metric: Metric,
@@ -197,13 +197,13 @@ impl<'a> Change<'a> {
         growth.map(move |(series, grown)| (series, grown / seconds))
     }
 
-    /// The sum of [`Self::rates`]; `None` without any.
+    /// Returns the sum of [`Self::rates`]; `None` without any.
     pub fn rate(&self, metric: Metric, wanted: &'a [(Label, &'a str)]) -> Option<f64> {
         self.rates(metric, wanted).map(|(_, rate)| rate).reduce(|sum, rate| sum + rate)
     }
 
-    /// The busy share of each CPU, 0 to 1, in the order of the reading. Waiting for a disk is idle; time that the
-    /// hypervisor took is busy.
+    /// Returns the busy share of each CPU, 0 to 1, in the order of the reading. Waiting for a disk is idle; time that
+    /// the hypervisor took is busy.
     pub fn busy_cpus(&self) -> Vec<(&'a str, f64)> {
         let mut cpus: Vec<(&'a str, f64)> = Vec::new();
         for (series, rate) in self.rates(Metric::CpuSeconds, &[]) {
@@ -223,12 +223,12 @@ impl<'a> Change<'a> {
         cpus
     }
 
-    /// The earlier reading.
+    /// Returns the earlier reading.
     pub const fn before(&self) -> &'a Reading {
         self.before
     }
 
-    /// The later reading.
+    /// Returns the later reading.
     pub const fn after(&self) -> &'a Reading {
         self.after
     }

@@ -25,7 +25,7 @@ pub struct HostSummary {
     pub memory_max: Option<f64>,
     pub packets_per_s_max: Option<f64>,
     pub bytes_per_s_max: Option<f64>,
-    /// `None` where the yardstick did not run.
+    /// `None` if the yardstick did not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<HostSpeed>,
     /// CPU time of the yardstick's piece of work, between each two readings.
@@ -120,7 +120,7 @@ pub struct HostFigures {
 }
 
 impl HostFigures {
-    /// From the first reading to the last.
+    /// Summarises the change from the first reading to the last.
     pub fn between(first: &Reading, last: &Reading) -> Self {
         let change = Change::new(first, last);
         let rate = |metric| change.rate(metric, &[]);
@@ -163,7 +163,7 @@ fn yardstick_us(change: Change<'_>) -> Option<f64> {
 }
 
 impl HostSummary {
-    /// All of a host's readings, in order.
+    /// Summarises all of a host's readings, in order.
     pub fn of(readings: &[Reading]) -> Self {
         let mut summary = Self::default();
         let before = std::iter::once(None).chain(readings.iter().map(Some));

@@ -64,12 +64,12 @@ impl StormCounts {
         self.recovery.merge(&other.recovery);
     }
 
-    /// Clients that are not back.
+    /// Returns the number of clients that are not back.
     pub const fn missing(&self) -> u64 {
         (self.cut + self.lost_again).saturating_sub(self.back)
     }
 
-    /// Clients that are not back and still try.
+    /// Returns the number of clients that are not back and still try.
     pub const fn trying(&self) -> u64 {
         self.missing().saturating_sub(self.withdrawn)
     }

@@ -46,12 +46,12 @@ enum Written {
 }
 
 impl Body {
-    /// One that lies in a store, which [`Self::attach`] names.
+    /// Creates a body that lies in a store, which [`Self::attach`] names.
     pub const fn elsewhere(offset: usize, bytes: usize) -> Self {
         Self(Place::Elsewhere { offset, bytes })
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn len(&self) -> usize {
         match &self.0 {
             Place::Own(own) => own.len(),
@@ -74,7 +74,7 @@ impl Body {
         matches!(self.0, Place::Own(_))
     }
 
-    /// The store in which it lies.
+    /// Returns the store in which it lies.
     pub const fn store(&self) -> Option<&Arc<dyn BodyStore>> {
         match &self.0 {
             Place::Stored { store, .. } => Some(store),

@@ -24,7 +24,7 @@ named! {
 }
 
 impl MqttVersion {
-    /// The protocol level in CONNECT.
+    /// Returns the protocol level in CONNECT.
     pub const fn level(self) -> u8 {
         match self {
             Self::V3_1_1 => 4,

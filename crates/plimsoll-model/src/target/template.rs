@@ -63,8 +63,8 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Big endian: [`STAMP_MAGIC`], run, connection and operation as four bytes each, the intended and the actual
-    /// beginning as eight each.
+    /// Returns the stamp, big endian: [`STAMP_MAGIC`], run, connection and operation as four bytes each, the intended
+    /// and the actual beginning as eight each.
     pub fn stamp(&self) -> [u8; STAMP_BYTES] {
         let mut stamp = [0; STAMP_BYTES];
         let fields = STAMP_MAGIC
@@ -78,7 +78,7 @@ impl Filling {
         stamp
     }
 
-    /// The reverse of [`Self::stamp`]; `None` where `bytes` do not begin with one.
+    /// Reads a stamp, the inverse of [`Self::stamp`]; `None` if `bytes` do not begin with one.
     pub fn of_stamp(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(&STAMP_MAGIC)?;
         let (words, _) = rest.get(..STAMP_BYTES - STAMP_MAGIC.len())?.as_chunks::<4>();
@@ -102,7 +102,7 @@ impl Filling {
 }
 
 impl Template {
-    /// Bytes without a place to fill.
+    /// Creates a template without a place to fill.
     pub fn literal(bytes: impl Into<Arc<[u8]>>) -> Self {
         Self(vec![Piece::Bytes(bytes.into())])
     }
@@ -115,7 +115,7 @@ impl Template {
         })
     }
 
-    /// A stamp.
+    /// Creates a template that is a stamp.
     pub fn stamp() -> Self {
         Self(vec![Piece::Field(Field::Stamp)])
     }
@@ -162,7 +162,7 @@ impl Template {
         self.0.extend(other.0.iter().cloned());
     }
 
-    /// All of it, where nothing is to be filled.
+    /// Returns all bytes, if there is no place to fill.
     pub fn as_literal(&self) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         for piece in &self.0 {
@@ -172,7 +172,7 @@ impl Template {
         Some(bytes)
     }
 
-    /// Most bytes that it can become.
+    /// Returns the most bytes that a filled template can have.
     pub fn bytes_max(&self) -> usize {
         let sizes = self.0.iter().map(|piece| match piece {
             Piece::Bytes(bytes) => bytes.len(),

@@ -102,7 +102,7 @@ pub enum Problem {
     TooMany,
 }
 
-/// [`Format::Json`] if the first line that is not blank begins with `{`, else [`Format::Http`].
+/// Returns [`Format::Json`] if the first line that is not blank begins with `{`, else [`Format::Http`].
 pub fn detect(text: &[u8]) -> Format {
     let first = lines(text).ok().and_then(|mut lines| lines.find(|line| !line.is_blank()));
     match first {

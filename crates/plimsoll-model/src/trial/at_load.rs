@@ -13,8 +13,8 @@ fn load_at_lower_bound(trials: &[TrialRecord], lower: Rate) -> Option<Rate> {
     below.max_by(|a, b| a.get().total_cmp(&b.get()))
 }
 
-/// The trial that shows the SUT at the lower bound: a GOOD one at that load, a confirming one
-/// before others, then the longest, then the latest.
+/// Returns the trial that shows the SUT at the lower bound: a GOOD one at that load, a confirming one before others,
+/// then the longest, then the latest.
 pub fn trial_at_lower_bound(trials: &[TrialRecord], lower: Rate) -> Option<&TrialRecord> {
     let load = load_at_lower_bound(trials, lower)?;
     trials
@@ -48,7 +48,7 @@ impl TrialsAtLoad {
         Some(Self::at(trials, load_at_lower_bound(trials, lower)?))
     }
 
-    /// The valid trials at `load` that asked whether it meets the SLO in the search's own arrivals.
+    /// Merges the valid trials at `load` that asked whether it meets the SLO in the search's own arrivals.
     pub fn at(trials: &[TrialRecord], load: Rate) -> Self {
         let mut all = Self { load, ..Self::default() };
         for TrialRecord { measurement: m, judgement, .. } in trials {

@@ -22,7 +22,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The worse of the two that hold.
+    /// Returns the worst level whose condition holds.
     pub const fn of(fail: bool, warn: bool) -> Self {
         match (fail, warn) {
             (true, _) => Self::Fail,
@@ -64,7 +64,7 @@ macro_rules! checks {
             /// The checks that have a fixed name.
             pub const NAMED: &'static [Self] = &[$($(Self::$variant,)*)*];
 
-            /// The stable name.
+            /// Returns the stable name of the check.
             pub fn name(&self) -> Cow<'static, str> {
                 match self {
                     Self::Goal(goal) => goal.to_string().into(),
@@ -232,7 +232,7 @@ pub enum Unit {
 /// One figure of a check, and its limit if it has one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
-    /// Name of the figure; empty where the check's name is enough.
+    /// Name of the figure; empty if the check's name is enough.
     pub name: Cow<'static, str>,
     /// The figure.
     pub value: f64,
@@ -253,17 +253,17 @@ impl Measure {
         Self { name: name.into(), value, unit, at_most: None, at_least: None }
     }
 
-    /// A number of things.
+    /// Creates a measure that is a number of things.
     pub fn count(name: impl Into<Cow<'static, str>>, count: u64) -> Self {
         Self::new(name, count as f64, Unit::Count)
     }
 
-    /// A part of a whole.
+    /// Creates a measure that is a part of a whole.
     pub fn ratio(name: impl Into<Cow<'static, str>>, ratio: f64) -> Self {
         Self::new(name, ratio, Unit::Ratio)
     }
 
-    /// A span of time.
+    /// Creates a measure that is a span of time.
     pub fn span(name: impl Into<Cow<'static, str>>, span: Nanos) -> Self {
         Self::new(name, span.as_millis_f64(), Unit::Ms)
     }
@@ -307,18 +307,18 @@ pub struct CheckText {
 }
 
 impl Check {
-    /// A check of figures.
+    /// Creates a check from figures.
     pub fn new(id: CheckId, level: Level, measures: impl Into<Vec<Measure>>) -> Self {
         Self { id, level, measures: measures.into(), detail: None, text: None }
     }
 
-    /// A check that failed, with words from elsewhere instead of figures.
+    /// Creates a failed check with a text instead of figures.
     pub fn failed(id: CheckId, detail: impl Into<String>) -> Self {
         let detail = Some(detail.into());
         Self { id, level: Level::Fail, measures: Vec::new(), detail, text: None }
     }
 
-    /// The figure that decides, where there is one.
+    /// Returns the figure that decides, if there is one.
     pub fn deciding(&self) -> Option<&Measure> {
         let limited = |measure: &&Measure| measure.at_most.or(measure.at_least).is_some();
         self.measures.iter().find(limited).or_else(|| self.measures.first())

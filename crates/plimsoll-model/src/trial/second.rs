@@ -18,7 +18,7 @@ pub struct TrialSecond {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sut_cpu: Option<SutCpu>,
     /// CPU time that the yardstick's fixed piece of work took on the SUT's CPUs: the mean of its
-    /// samples in this second; `None` where its processes are not known.
+    /// samples in this second; `None` if its processes are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yardstick: Option<Nanos>,
     /// Mean of the yardstick on the CPUs of the clients, where they are on this host.

@@ -137,8 +137,8 @@ impl CpuQuota {
     }
 }
 
-/// The directory of the group that `process`, an entry of `proc` below `root` (`/`), is in for
-/// `controller`; `None` where there is no such group.
+/// Returns the directory of the group that `process`, an entry of `proc` below `root` (`/`), is in for `controller`;
+/// `None` if there is no such group.
 pub fn group_of(root: &Path, process: &str, controller: &str) -> Option<PathBuf> {
     groups_of(root, process, controller).into_iter().next()
 }
@@ -186,7 +186,7 @@ fn stat(path: &Path, name: &str) -> Option<u64> {
     figure(&file::text(path).ok()?, name)
 }
 
-/// The number of `name` in lines of `name value`.
+/// Returns the number of `name` in lines of `name value`.
 pub(crate) fn figure(text: &str, name: &str) -> Option<u64> {
     let values = text.lines().filter_map(|line| line.split_once(' '));
     values.filter(|(key, _)| *key == name).find_map(|(_, value)| value.trim().parse().ok())

@@ -59,7 +59,7 @@ pub struct HostLimits {
     pub accept_queue_max: Option<u64>,
     /// Buckets of the table of connections; of the host's table where a namespace shares it.
     pub connection_buckets: Option<u64>,
-    /// `net.netfilter.nf_conntrack_max`; `None` where connections are not tracked.
+    /// `net.netfilter.nf_conntrack_max`; `None` if connections are not tracked.
     pub conntrack_max: Option<u64>,
     /// Connections that are tracked now. 0 usually means that no rule asks for tracking.
     pub conntrack_in_use: Option<u64>,
@@ -76,7 +76,7 @@ pub struct HostLimits {
     pub tasks_max: Option<u64>,
     /// Threads that exist now.
     pub tasks_in_use: Option<u64>,
-    /// Threads of the user, of RLIMIT_NPROC, the soft limit; `None` where it does not hold.
+    /// Threads of the user, of RLIMIT_NPROC, the soft limit; `None` if it does not hold.
     pub user_tasks: Option<Allowance>,
     /// Limits of the control groups of the process.
     pub cgroup: CgroupLimits,
@@ -133,25 +133,24 @@ fn reuse_delay_ms(sysctl: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     allows.then(|| sysctl("net/ipv4/tcp_tw_reuse_delay").unwrap_or(REUSE_DELAY_MS))
 }
 
-/// The smaller of `kernel.pid_max` and `kernel.threads-max`, below `proc_root`.
+/// Returns the smaller of `kernel.pid_max` and `kernel.threads-max`, below `proc_root`.
 pub(crate) fn tasks_max(proc_root: &Path) -> Option<u64> {
     let sysctl = |name: &str| first_number(&proc_root.join("sys/kernel").join(name));
     [sysctl("pid_max"), sysctl("threads-max")].into_iter().flatten().min()
 }
 
-/// Threads that exist now, below `proc_root`: of `0.10 0.20 0.30 2/150 4711`, the 150.
+/// Reads the number of threads that exist now, below `proc_root`: of `0.10 0.20 0.30 2/150 4711`, the 150.
 pub(crate) fn tasks_in_use(proc_root: &Path) -> Option<u64> {
     let text = file::text(proc_root.join("loadavg")).ok()?;
     text.split_once('/')?.1.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The last number of the sysctl `name`, below `root` (`/`): its upper bound, where it has three.
+/// Reads the last number of the sysctl `name`, below `root` (`/`): its upper bound, if it has three.
 pub(crate) fn sysctl_last(root: &Path, name: &str) -> Option<u64> {
     last_number(&root.join("proc/sys").join(name))
 }
 
-/// Connections that are tracked now and their limit, below `root` (`/`); `None` where
-/// connections are not tracked.
+/// Reads the number of tracked connections and its limit, below `root` (`/`); `None` if connections are not tracked.
 pub fn conntrack(root: &Path) -> Option<(u64, u64)> {
     let of = root.join("proc/sys/net/netfilter");
     Some((
@@ -166,7 +165,7 @@ fn buckets(path: &Path) -> Option<u64> {
     text.trim().parse::<i64>().ok().map(i64::unsigned_abs)
 }
 
-/// First and last port from which connections are made.
+/// Reads the first and the last port from which connections are made.
 pub(crate) fn port_range(path: &Path) -> Option<(u16, u16)> {
     parse_range(&file::text(path).ok()?).map(RangeInclusive::into_inner)
 }

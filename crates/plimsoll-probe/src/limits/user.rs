@@ -44,8 +44,8 @@ impl Privilege {
         self.has(CAP_SYS_ADMIN)
     }
 
-    /// Threads of the user, and the limit that the process has for them; `None` where there is none, or where
-    /// the kernel does not apply it (kernel/fork.c).
+    /// Returns the number of the user's threads, and the limit that the process has for them; `None` if there is none,
+    /// or if the kernel does not apply it (kernel/fork.c).
     pub(super) fn tasks(&self, proc_root: &Path, process: &Path) -> Option<Allowance> {
         let limits = file::text(process.join("limits")).ok()?;
         let max = lines::number(&limits, "Max processes")?;

@@ -8,7 +8,7 @@ use plimsoll_model::host::{LimitId, Metric, Reading};
 /// The entry of `/proc` that is in the calling thread's network namespace.
 pub(super) const THIS_THREAD: &str = "thread-self";
 
-/// The text of a file below `root`; a file that cannot be read is noted as missing.
+/// Reads the text of a file below `root`; a file that cannot be read is noted as missing.
 pub(super) fn text(root: &Path, path: &str, reading: &mut Reading) -> Option<String> {
     match file::text(root.join(path)) {
         Ok(text) => Some(text),

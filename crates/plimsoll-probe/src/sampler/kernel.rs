@@ -14,7 +14,7 @@ const TICKS_PER_S: f64 = 100.0;
 const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 
-/// CPUs other than `cpus` are left out, where there are any.
+/// Reads the kernel's figures, only for `cpus` unless it is empty.
 pub(super) fn read(root: &Path, cpus: &[u32], caches: FileCaches, reading: &mut Reading) {
     read_cpu(root, &RESOURCES, cpus, reading);
     if let Some(vmstat) = text(root, "proc/vmstat", reading) {
@@ -24,7 +24,7 @@ pub(super) fn read(root: &Path, cpus: &[u32], caches: FileCaches, reading: &mut 
     add_limits(root, reading);
 }
 
-/// CPU time, and the pressure on `resources`.
+/// Reads the CPU time, and the pressure on `resources`.
 pub(super) fn read_cpu(root: &Path, resources: &[&str], cpus: &[u32], reading: &mut Reading) {
     if let Some(stat) = text(root, "proc/stat", reading) {
         add_stat(&stat, cpus, reading);

@@ -136,12 +136,12 @@ impl Sampler {
     }
 }
 
-/// CPU and memory pressure of the host below `root` (`/`): of its readings, what the checks of a load compare.
+/// Reads CPU and memory pressure of the host below `root` (`/`), for the checks of a load.
 pub fn read_cpu(root: &Path) -> Reading {
     reading_of(|reading| kernel::read_cpu(root, &["memory"], &[], reading))
 }
 
-/// TCP segments, interfaces and input queues as this thread's network namespace has them, for the same.
+/// Reads TCP segments, interfaces and input queues of this thread's network namespace, for the checks of a load.
 pub fn read_network(root: &Path) -> Reading {
     reading_of(|reading| network::read_traffic(root, reading))
 }

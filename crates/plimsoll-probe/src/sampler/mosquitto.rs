@@ -5,8 +5,8 @@ use std::path::Path;
 use super::nginx::open_sockets;
 use crate::mosquitto_configuration;
 
-/// Open connections of process `pid` and the most that it may have; `None` of what is no mosquitto, and of one without
-/// a limit. `open` are its descriptors.
+/// Returns the open connections of process `pid` and their limit; `None` if it is no mosquitto, or has no limit. `open`
+/// is the number of its descriptors.
 pub fn connections(root: &Path, pid: u32, open: Option<u64>) -> Option<(u64, u64)> {
     let configuration = mosquitto_configuration::read(root, pid)?;
     let limit = configuration.connections_max?;

@@ -64,7 +64,7 @@ impl HostWide {
     }
 }
 
-/// The process that started this one, the one that started that, and so on.
+/// Returns the parent of this process, the parent's parent, and so on.
 pub(super) fn ancestors() -> impl Iterator<Item = u32> {
     let parent = |pid: &u32| {
         let status = file::text(format!("/proc/{pid}/status")).ok()?;

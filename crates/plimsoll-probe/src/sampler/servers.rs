@@ -31,7 +31,7 @@ const INFO: &[(&str, Metric)] = &[
     ("Tasks", Metric::HaproxyTasks),
 ];
 
-/// The kind of the server at `source`.
+/// Returns the kind of the server at `source`.
 pub(super) const fn kind(source: &CounterSource) -> SourceKind {
     match source {
         CounterSource::Haproxy(_) => SourceKind::Haproxy,

@@ -60,7 +60,7 @@ pub enum StreamProgress {
 /// The answer to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP's; 0 where the protocol has none.
+    /// HTTP's; 0 if the protocol has none.
     pub status: u16,
     /// The status of a call of gRPC, or the reason code with which a broker of MQTT refuses a publish; see
     /// [`Self::grpc_status`] and [`Self::mqtt_reason`].
@@ -111,7 +111,7 @@ impl Answer {
         }
     }
 
-    /// The status of a call of gRPC.
+    /// Returns the status of a gRPC call.
     pub const fn grpc_status(&self) -> Option<u8> {
         match self.failed {
             Some(ErrorClass::MqttRejected) => None,
@@ -119,7 +119,7 @@ impl Answer {
         }
     }
 
-    /// The reason code of a publish that the broker refuses.
+    /// Returns the reason code of a publish that the broker refuses.
     pub const fn mqtt_reason(&self) -> Option<u8> {
         match self.failed {
             Some(ErrorClass::MqttRejected) => self.code,

@@ -46,7 +46,7 @@ impl Shared<'_> {
         either!(self.has_room(wanted))
     }
 
-    /// Most of them at once that the server allows.
+    /// Returns the most operations at once that the server allows.
     pub fn allowed(&self) -> u32 {
         match self {
             Self::Http2(client) => client.allowed(),
@@ -54,7 +54,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Size of the header fields of a request that the server accepts, if it has said so.
+    /// Returns the size of a request's header fields that the server accepts, if it states one.
     pub const fn header_bytes_max(&self) -> Option<u32> {
         match self {
             Self::Http2(client) => client.header_bytes_max(),
@@ -62,7 +62,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Operations that are not over.
+    /// Returns the number of operations that have not ended.
     pub fn open(&self) -> usize {
         match self {
             Self::Http2(client) => client.open_streams(),
@@ -75,7 +75,7 @@ impl Shared<'_> {
         either!(self.is_draining())
     }
 
-    /// None shall begin any more.
+    /// Lets no further operation begin.
     pub const fn drain(&mut self) {
         either!(self.drain())
     }
@@ -96,7 +96,7 @@ impl Shared<'_> {
         }
     }
 
-    /// An operation that the server will not answer, once it drains.
+    /// Returns an operation that the server will not answer, once it drains.
     pub fn take_untouched(&mut self) -> Option<u32> {
         match self {
             Self::Http2(client) => client.take_untouched(),
@@ -104,7 +104,7 @@ impl Shared<'_> {
         }
     }
 
-    /// The error by which the server ended the connection, once it drains.
+    /// Returns the error by which the server ended the connection, once it drains.
     pub fn ended_by(&self) -> Option<Http2Error> {
         match self {
             Self::Http2(client) => client.ended_by(),
@@ -112,8 +112,8 @@ impl Shared<'_> {
         }
     }
 
-    /// A key of an operation that is not over, which it is from now on: the connection is lost. And whether
-    /// its answer had begun.
+    /// Removes an operation that has not ended, because the connection is lost. Returns its key and whether its answer
+    /// had begun.
     pub fn take_lost(&mut self) -> Option<(u32, bool)> {
         match self {
             Self::Http2(client) => client.take_lost(),
@@ -143,7 +143,7 @@ impl Shared<'_> {
         either!(self.take_output(buffer))
     }
 
-    /// The key of an operation that nothing answers and that is over, because all output is sent.
+    /// Returns the key of an operation without an answer that has ended, because all output is sent.
     pub fn take_sent(&mut self) -> Option<u32> {
         match self {
             Self::Http2(_) => None,
@@ -151,7 +151,7 @@ impl Shared<'_> {
         }
     }
 
-    /// The stamp of the message that was just delivered, if it begins with one.
+    /// Returns the stamp of the message that was just delivered, if it begins with one.
     pub fn delivery(&self) -> Option<Filling> {
         match self {
             Self::Http2(_) => None,

@@ -107,7 +107,7 @@ const SCRIPT: Traits = Traits {
 };
 
 impl Traits {
-    /// The properties of `protocol`.
+    /// Returns the properties of `protocol`.
     pub const fn of(protocol: Protocol) -> &'static Self {
         match protocol {
             Protocol::Http1 => &HTTP1,

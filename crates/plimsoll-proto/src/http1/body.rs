@@ -63,7 +63,7 @@ impl Body {
         Self { left, received: 0, line_bytes: 0, step }
     }
 
-    /// Payload bytes so far.
+    /// Returns the payload bytes received so far.
     pub(super) const fn received(&self) -> u64 {
         self.received
     }

@@ -112,7 +112,7 @@ pub enum ResponseError {
 }
 
 impl ResponseError {
-    /// The class in which the operation ends.
+    /// Returns the class in which the operation ends.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Malformed { .. } | Self::NotHttp { .. } => ErrorClass::HttpMalformed,
@@ -144,8 +144,8 @@ impl From<BodyError> for ResponseError {
 }
 
 impl ResponseParser {
-    /// A request was sent; with `head_request` the answer has no body. Call it only when no
-    /// response is awaited: an awaited one would be dropped.
+    /// Notes that a request was sent; with `head_request` the answer has no body. Call it only when no response is
+    /// awaited: an awaited one would be dropped.
     pub fn expect_response(&mut self, head_request: bool) {
         debug_assert!(matches!(self.state, State::Idle), "pipelining is not spoken");
         self.state = State::Head(None);
@@ -163,8 +163,8 @@ impl ResponseParser {
         result
     }
 
-    /// The peer ended its stream. A body that ends with the connection is complete now; everything
-    /// else is an error.
+    /// Handles the end of the peer's stream. A body that ends with the connection is complete now; everything else is
+    /// an error.
     pub fn handle_eof(&mut self) -> Result<Response, ResponseError> {
         let begun = self.has_begun();
         match std::mem::replace(&mut self.state, State::Idle) {
@@ -183,7 +183,7 @@ impl ResponseParser {
         }
     }
 
-    /// The status of the response whose body is being read, if it is 400 or higher.
+    /// Returns the status of the response whose body is being read, if it is 400 or higher.
     pub fn failing_status(&self) -> Option<u16> {
         (matches!(self.state, State::Body(_)) && self.status >= 400).then_some(self.status)
     }

@@ -21,7 +21,7 @@ pub enum BodyLength {
     Chunked,
 }
 
-/// One whole request, ready to be sent again and again.
+/// Encodes one whole request, ready to be sent again and again.
 ///
 /// The target's headers go out as they are, with these exceptions: `Content-Length` is written once, with
 /// the length of the body; a target with `Transfer-Encoding: chunked` gets its body as one chunk; without

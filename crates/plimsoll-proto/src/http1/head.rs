@@ -193,12 +193,12 @@ pub(crate) fn is<const N: usize>(word: &[u8], lower: &[u8; N]) -> bool {
     })
 }
 
-/// The elements of a comma-separated list, trimmed, empty ones left out.
+/// Returns the elements of a comma-separated list, trimmed, without empty ones.
 pub(crate) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
 }
 
-/// The seconds of `timeout=5, max=100`, a `Keep-Alive` field; 0 if it announces none.
+/// Returns the seconds of `timeout=5, max=100`, a `Keep-Alive` field; 0 if it announces none.
 pub(super) fn keep_alive_s(value: &[u8]) -> u16 {
     let timeout = tokens(value).find_map(|token| {
         let (name, seconds) = token.split_at_checked(8)?;
@@ -207,7 +207,7 @@ pub(super) fn keep_alive_s(value: &[u8]) -> u16 {
     timeout.map_or(0, |seconds| u16::try_from(seconds).unwrap_or(u16::MAX))
 }
 
-/// A non-negative decimal number of digits only; `None` when it is anything else or over u64.
+/// Parses a non-negative decimal number of digits only; `None` if it is anything else or exceeds u64.
 pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

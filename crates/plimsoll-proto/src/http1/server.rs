@@ -83,7 +83,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// The status to answer with.
+    /// Returns the status to answer with.
     pub const fn status(&self) -> u16 {
         match self {
             Self::Malformed { .. } => 400,
@@ -110,7 +110,7 @@ impl Default for RequestParser {
 }
 
 impl RequestParser {
-    /// A parser of a connection on which nothing was received yet.
+    /// Creates a parser of a connection on which nothing was received yet.
     pub const fn new() -> Self {
         Self { state: State::Head(None) }
     }

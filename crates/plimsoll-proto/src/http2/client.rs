@@ -247,12 +247,13 @@ impl Client {
         self.rest.is_greeted && !self.rest.is_draining && self.flights.len() < most as usize
     }
 
-    /// Most streams at once that the server allows.
+    /// Returns the most streams at once that the server allows.
     pub const fn allowed(&self) -> u32 {
         self.rest.streams_max
     }
 
-    /// Size of the header fields of a request, as RFC 9113, 6.5.2 counts it, that the server has said to accept.
+    /// Returns the size of a request's header fields, as RFC 9113, 6.5.2 counts it, that the server accepts, if it
+    /// states one.
     pub const fn header_bytes_max(&self) -> Option<u32> {
         self.header_bytes_max
     }
@@ -275,7 +276,7 @@ impl Client {
         self.rest.is_draining
     }
 
-    /// No stream shall begin any more.
+    /// Lets no further stream begin.
     pub const fn drain(&mut self) {
         self.rest.is_draining = true;
     }
@@ -371,20 +372,20 @@ impl Client {
 
     // ---- receiving
 
-    /// A stream that the server will not answer, once it drains.
+    /// Returns a stream that the server will not answer, once it drains.
     pub fn take_untouched(&mut self) -> Option<u32> {
         let last = self.last_stream?;
         let place = self.flights.iter().position(|flight| flight.stream > last)?;
         Some(self.end(place).key)
     }
 
-    /// The error by which the server ended the connection, once it drains.
+    /// Returns the error by which the server ended the connection, once it drains.
     pub fn ended_by(&self) -> Option<Http2Error> {
         self.ended_by.map(Http2Error::GoAway)
     }
 
-    /// A key of a stream that is not over, which it is from now on: the connection is lost. And whether
-    /// its answer had begun.
+    /// Removes a stream that has not ended, because the connection is lost. Returns its key and whether its answer had
+    /// begun.
     pub fn take_lost(&mut self) -> Option<(u32, bool)> {
         let flight = self.flights.pop()?;
         Some((flight.key, flight.has(HAS_HEAD) || flight.interim > 0))
@@ -630,7 +631,7 @@ impl Client {
         }
     }
 
-    /// The place of the stream's flight; `None` where it is over.
+    /// The place of the stream's flight; `None` if it is over.
     fn place_of(&self, stream: u32) -> Result<Option<usize>, Fault> {
         if stream.is_multiple_of(2) || stream >= self.rest.next_stream {
             return fault(Code::PROTOCOL_ERROR, "a frame is for a stream that we have not begun");

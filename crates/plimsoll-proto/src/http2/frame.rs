@@ -53,7 +53,7 @@ impl Code {
     /// The peer asks for too much.
     pub const ENHANCE_YOUR_CALM: Self = Self(11);
 
-    /// The name in the standard.
+    /// Returns the name in the standard.
     pub const fn name(self) -> &'static str {
         match self.0 {
             0 => "NO_ERROR",
@@ -236,14 +236,14 @@ pub(super) fn write_block(out: &mut Vec<u8>, stream: u32, block: &[u8], is_end: 
     }
 }
 
-/// The name and value of each setting in a payload.
+/// Returns the name and value of each setting in a payload.
 pub(super) fn settings(payload: &[u8]) -> impl Iterator<Item = (u16, u32)> {
     payload.as_chunks::<6>().0.iter().map(|[a, b, c, d, e, f]| {
         (u16::from_be_bytes([*a, *b]), u32::from_be_bytes([*c, *d, *e, *f]))
     })
 }
 
-/// The 32 bits at the start of a payload.
+/// Returns the 32 bits at the start of a payload.
 pub(super) fn first_u32(payload: &[u8]) -> u32 {
     payload.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
@@ -280,7 +280,7 @@ pub(super) fn raise_window(window: &mut i32, by: u32) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The header block in a HEADERS frame, without padding and priority.
+/// Returns the header block in a HEADERS frame, without padding and priority.
 pub(super) fn block_of(head: Head, payload: &[u8]) -> Result<&[u8], Fault> {
     let mut rest = payload;
     let mut padding = 0;

@@ -99,7 +99,7 @@ pub enum Field<'a> {
     TableSize(usize),
 }
 
-/// The representations of a block, one after another.
+/// Returns the representations of a block, one after another.
 pub fn fields(block: &[u8]) -> Fields<'_> {
     Fields { rest: block, began: false }
 }
@@ -113,7 +113,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The next one; `None` at the end of the block.
+    /// Reads the next representation; `None` at the end of the block.
     pub fn read(&mut self) -> Result<Option<Field<'a>>, HpackError> {
         let Some(first) = self.rest.first() else { return Ok(None) };
         let (size, field) = match first {
@@ -276,13 +276,13 @@ impl Decoder {
         self.size > 0 || self.lowered_by > 0
     }
 
-    /// Bytes of the table as RFC 7541, 4.1 counts them.
+    /// Returns the bytes of the table as RFC 7541, 4.1 counts them.
     pub const fn table_bytes(&self) -> usize {
         self.size
     }
 }
 
-/// Name and value of an entry of the static table; `None` for numbers beyond it.
+/// Returns the name and value of an entry of the static table; `None` for numbers beyond it.
 pub(super) fn static_entry(index: usize) -> Option<(&'static str, &'static str)> {
     STATIC.get(index.checked_sub(1)?).copied()
 }

@@ -31,7 +31,7 @@ struct Code {
     shorter: [u16; LENGTH_MAX + 2],
     /// In the order of their codes.
     symbols: [u16; 257],
-    /// By the next eight bits: symbol and length of a code within them; length 0 where it is longer.
+    /// By the next eight bits: symbol and length of a code within them; length 0 if it is longer.
     short: [(u8, u8); 256],
 }
 

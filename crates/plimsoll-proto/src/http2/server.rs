@@ -622,7 +622,7 @@ impl<T: Default> Server<T> {
         self.rest.send_window -= bytes.len() as i32;
     }
 
-    /// The answer at `place` is written: the stream is over. A request that is not complete is given up.
+    /// Ends the stream whose answer at `place` is written. A request that is not complete is given up.
     pub fn finish(&mut self, place: usize, out: &mut Vec<u8>) {
         let stream = self.streams.swap_remove(place);
         if !stream.is_received {
@@ -635,7 +635,7 @@ impl<T: Default> Server<T> {
         self.rest.write_goaway(out);
     }
 
-    /// Memory that messages of calls take.
+    /// Returns the memory of the messages of calls.
     pub fn kept_bytes(&self) -> usize {
         self.streams.iter().map(|stream| stream.message.capacity()).sum()
     }

@@ -143,7 +143,7 @@ impl Broker {
         self.partial.is_empty() && self.payload_left == 0
     }
 
-    /// Memory that an incomplete packet takes.
+    /// Returns the memory of an incomplete packet.
     pub const fn kept_bytes(&self) -> usize {
         self.partial.capacity()
     }
@@ -285,7 +285,7 @@ const KEPT_BYTES_MAX: usize = HEAD_BYTES_MAX + 2 + u16::MAX as usize + 2;
 const _: () = assert!(KEPT_BYTES_MAX >= HEAD_BYTES_MAX + PACKET_BYTES_MAX);
 
 impl<'a> Packet<'a> {
-    /// Reads a packet from its first byte, a PUBLISH up to its payload; `None` where more is needed.
+    /// Reads a packet from its first byte, a PUBLISH up to its payload; `None` if more is needed.
     fn parse(bytes: &'a [u8]) -> Result<Option<Self>, BrokerError> {
         let Some((&first, rest)) = bytes.split_first() else { return Ok(None) };
         check_first(first)?;

@@ -61,18 +61,18 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// For a connection on which nothing was sent yet.
+    /// Creates the client of a connection before anything is sent.
     pub const fn new(version: MqttVersion) -> Self {
         Self { client: Client::new(version), greeting: Greeting::new(Needs::NONE) }
     }
 
-    /// A CONNECT is sent, and a SUBSCRIBE behind it if there is a subscription.
+    /// Notes that a CONNECT was sent, followed by a SUBSCRIBE if there is a subscription.
     pub fn expect_connack(&mut self, needs: Needs) {
         self.greeting = Greeting::new(needs);
     }
 
-    /// The client of a usable connection, and the seconds within which the broker wants to be sent something, if it
-    /// states that.
+    /// Returns the client of a usable connection, and the seconds within which the broker wants to be sent something,
+    /// if it states that.
     pub const fn finish(&self) -> (Client, Option<u16>) {
         (self.client, self.greeting.limits.keep_alive_s)
     }
@@ -102,7 +102,7 @@ impl Opening {
 }
 
 impl Client {
-    /// For a connection that is usable.
+    /// Creates the client of a usable connection.
     pub const fn new(version: MqttVersion) -> Self {
         Self {
             version,
@@ -113,12 +113,12 @@ impl Client {
         }
     }
 
-    /// A PUBLISH at QoS 1 or, with `exactly_once`, 2 is sent.
+    /// Notes that a PUBLISH was sent at QoS 1, or 2 with `exactly_once`.
     pub const fn expect_acknowledgement(&mut self, exactly_once: bool) {
         self.awaited = if exactly_once { Awaited::Pubrec } else { Awaited::Puback };
     }
 
-    /// A PINGREQ is sent, as an operation.
+    /// Notes that a PINGREQ was sent, as an operation.
     pub const fn expect_pingresp(&mut self) {
         self.awaited = Awaited::Pingresp;
     }

@@ -54,7 +54,7 @@ pub enum MqttError {
 }
 
 impl MqttError {
-    /// The class in which the operation ends.
+    /// Returns the class in which the operation ends.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Refused { .. } | Self::Limit(_) => ErrorClass::MqttRefused,
@@ -65,7 +65,7 @@ impl MqttError {
         }
     }
 
-    /// The packet in which the broker refuses, the code and its name, if it is a refusal with one.
+    /// Returns the packet in which the broker refuses, the code and its name, if it is a refusal with one.
     pub const fn refusal(&self) -> Option<(MqttPacket, u8, &'static str)> {
         let (packet, version, code) = match *self {
             Self::Refused { version, code } => (MqttPacket::Connack, version, code),

@@ -192,7 +192,7 @@ pub(super) fn set_identifier(publish: &mut [u8], id: u16) {
     }
 }
 
-/// The fixed header.
+/// Appends the fixed header.
 pub(super) fn begin(out: &mut Vec<u8>, first: u8, length: usize) {
     debug_assert!(length <= REMAINING_LENGTH_MAX);
     out.push(first);
@@ -211,7 +211,7 @@ pub(super) fn begin(out: &mut Vec<u8>, first: u8, length: usize) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LengthTooLong;
 
-/// A length in bytes of seven bits, and how many bytes that takes; `None` where it is not complete.
+/// Reads a length in bytes of seven bits, and the number of those bytes; `None` if it is incomplete.
 pub(super) fn remaining_length(bytes: &[u8]) -> Result<Option<(u32, usize)>, LengthTooLong> {
     let mut length = 0;
     for (index, byte) in bytes.iter().take(4).enumerate() {

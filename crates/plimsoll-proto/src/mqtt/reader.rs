@@ -290,12 +290,12 @@ impl<const KEPT: usize> Reader<KEPT> {
         acknowledgement(out, first, u16::from_be_bytes([high, low]));
     }
 
-    /// The content of the packet that has ended, as far as it is kept.
+    /// Returns the stored part of the content of the packet that has ended.
     pub(super) fn content(&self) -> &[u8] {
         self.kept.get(..usize::from(self.kept_bytes)).unwrap_or_default()
     }
 
-    /// The length of the content of the packet that has ended, which is no delivery.
+    /// Returns the length of the content of the packet that has ended, which must not be a delivery.
     pub(super) const fn length(&self) -> u32 {
         self.skip
     }

@@ -5,7 +5,7 @@ use plimsoll_model::target::MqttVersion;
 /// A reason from here on says that something failed.
 pub(super) const FAILURE: u8 = 0x80;
 
-/// The standard's name of a reason that refuses something.
+/// Returns the standard's name of a reason that refuses something.
 pub const fn reason_name(version: MqttVersion, code: u8) -> &'static str {
     match (version, code) {
         (MqttVersion::V3_1_1, 1) => "unacceptable protocol version",

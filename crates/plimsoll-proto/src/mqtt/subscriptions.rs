@@ -68,7 +68,7 @@ impl Subscriptions {
         }
     }
 
-    /// The highest quality of service at which the client wants its own message to `topic`, if it does.
+    /// Returns the highest quality of service at which the client wants its own message to `topic`, if it does.
     pub(super) fn own_qos(&self, topic: &str) -> Option<u8> {
         let wants = |(options, filter): &(u8, &str)| {
             options & NO_LOCAL == 0 && filter_matches(filter, topic)
@@ -76,7 +76,7 @@ impl Subscriptions {
         self.iter().filter(wants).map(|(options, _)| options & QOS).max()
     }
 
-    /// The next packet identifier for a message that is delivered.
+    /// Returns the next packet identifier for a message that is delivered.
     pub(super) fn take_id(&mut self) -> u16 {
         let Some((last, _)) = self.bytes.split_first_chunk_mut() else { return 1 };
         let id = u16::from_be_bytes(*last).checked_add(1).unwrap_or(1);

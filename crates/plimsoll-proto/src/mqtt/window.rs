@@ -58,7 +58,7 @@ struct Behind {
     replies: usize,
 }
 
-/// The part of a large body that follows a packet; empty where the packet is all.
+/// The part of a large body that follows a packet; empty if the packet is all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargeBody {
     /// Number of the body, for [`Window::send_bodies`].
@@ -82,7 +82,7 @@ struct Flight {
 const _: () = assert!(size_of::<Flight>() <= 8);
 
 impl Window {
-    /// For a connection on which nothing was sent yet.
+    /// Creates the window of a connection before anything is sent.
     pub const fn new(version: MqttVersion) -> Self {
         Self {
             version,
@@ -108,12 +108,12 @@ impl Window {
         *self = Self::new(self.version);
     }
 
-    /// A CONNECT is sent, and a SUBSCRIBE behind it if there is a subscription.
+    /// Notes that a CONNECT was sent, followed by a SUBSCRIBE if there is a subscription.
     pub fn expect_connack(&mut self, needs: Needs) {
         self.greeting = Some(Box::new(Greeting::new(needs)));
     }
 
-    /// Seconds within which the broker wants to be sent something, if it states that.
+    /// Returns the seconds within which the broker wants to be sent something, if it states that.
     pub const fn keep_alive_s(&self) -> Option<u16> {
         self.keep_alive_s
     }
@@ -130,7 +130,7 @@ impl Window {
         self.greeting.is_none() && !self.is_draining() && self.flights.len() < most as usize
     }
 
-    /// Most publishes above QoS 0 at once that the broker allows.
+    /// Returns the most publishes above QoS 0 at once that the broker allows.
     pub const fn allowed(&self) -> u16 {
         self.receive_maximum
     }
@@ -145,7 +145,7 @@ impl Window {
         self.is_draining || self.given_up >= usize::from(self.receive_maximum)
     }
 
-    /// None shall be sent any more.
+    /// Lets no further publish be sent.
     pub const fn drain(&mut self) {
         self.is_draining = true;
     }
@@ -170,7 +170,7 @@ impl Window {
         self.flights.push_back(flight);
     }
 
-    /// All output is sent: the key of a publish at QoS 0 that was in it, which is over.
+    /// Returns the key of a publish at QoS 0 that has ended, because all output is sent.
     pub fn take_sent(&mut self) -> Option<u32> {
         while self.flights.front().is_some_and(|flight| flight.id == NO_ID) {
             match self.flights.pop_front() {
@@ -209,7 +209,7 @@ impl Window {
         }
     }
 
-    /// A key of a publish that is open, and is not from now on: the connection is lost.
+    /// Removes an open publish, because the connection is lost, and returns its key.
     pub fn take_lost(&mut self) -> Option<u32> {
         while let Some(flight) = self.flights.pop_front() {
             if flight.key != NO_KEY {

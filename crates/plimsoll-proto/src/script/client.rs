@@ -111,7 +111,7 @@ pub enum ScriptFault {
 }
 
 impl ScriptFault {
-    /// The class in which the operation ends.
+    /// Returns the class in which the operation ends.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Mismatch { .. } => ErrorClass::ScriptMismatch,
@@ -121,7 +121,7 @@ impl ScriptFault {
 }
 
 impl Client {
-    /// For a connection on which nothing is awaited.
+    /// Creates the client of a connection on which no answer is awaited.
     pub fn new(program: Arc<Program>) -> Self {
         Self {
             program,
@@ -144,7 +144,7 @@ impl Client {
         self.filling = filling;
     }
 
-    /// The connection was made, and what the opening begins with is sent.
+    /// Notes that the connection was made, and the first bytes of the opening are sent.
     pub fn expect_opening(&mut self) {
         self.begin(Place::Opening);
     }
@@ -181,13 +181,12 @@ impl Client {
         self.slept
     }
 
-    /// The sleep that was just reported ends then.
+    /// Sets the end of the sleep that was just reported.
     pub fn sleep_until(&mut self, at: Nanos) {
         self.sleeps_until = Some(at);
     }
 
-    /// The sleep is over. Returns the bytes that came meanwhile, to be handled next, also where there are
-    /// none.
+    /// Ends the sleep. Returns the bytes that came meanwhile, to be handled next even if there are none.
     pub fn wake(&mut self) -> Vec<u8> {
         self.sleeps_until = None;
         std::mem::take(&mut self.early)
@@ -244,7 +243,7 @@ impl Client {
         Ok((input.len() - rest.len(), progress))
     }
 
-    /// The server ended its stream: the bytes of the operation where the script expects that.
+    /// Handles the end of the server's stream. Returns the bytes of the operation if the script expects the end.
     pub fn handle_eof(&mut self) -> Option<u64> {
         let awaits_end = self
             .steps()
@@ -345,7 +344,7 @@ impl Client {
 }
 
 /// Returns the bytes of `input` that match `expected` behind the first `taken`, and whether these are all; `None`
-/// where they differ.
+/// if they differ.
 fn begins_with(expected: &[u8], taken: u64, input: &[u8]) -> Option<(usize, bool)> {
     let expected = expected.get(taken as usize..).unwrap_or_default();
     let common = expected.len().min(input.len());

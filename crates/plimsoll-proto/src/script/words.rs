@@ -91,7 +91,7 @@ fn escaped(chars: &mut std::str::CharIndices<'_>) -> Result<u8, String> {
     }
 }
 
-/// The expression up to the closing slash, and what follows.
+/// Splits `text` into the expression up to the closing slash, and the rest.
 pub(crate) fn pattern(text: &str) -> Result<(String, &str), String> {
     let mut pattern = String::new();
     let mut chars = text.char_indices();

@@ -102,7 +102,7 @@ pub enum WebSocketError {
 }
 
 impl WebSocketError {
-    /// The class in which the operation ends.
+    /// Returns the class in which the operation ends.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Refused { .. } | Self::Status { .. } => ErrorClass::WsRefused,
@@ -173,7 +173,7 @@ pub fn close(out: &mut Vec<u8>) {
 }
 
 impl Client {
-    /// For a connection on which the opening is sent, or with `is_switched` answered.
+    /// Creates the client of a connection on which the opening is sent, or with `is_switched` answered.
     pub fn new(answers: Arc<Answers>, is_switched: bool) -> Self {
         Self {
             opening: if is_switched { None } else { Some(None) },
@@ -189,14 +189,14 @@ impl Client {
         }
     }
 
-    /// A message is sent. The next answer whose first byte is yet to come is the answer to it.
+    /// Notes that a message was sent. The next answer whose first byte is yet to come is the answer to it.
     pub const fn expect_message(&mut self) {
         self.awaited = Awaited::Message;
         self.early = self.unhandled;
         self.began_early = self.messages.is_in_message();
     }
 
-    /// A ping is sent.
+    /// Notes that a ping was sent.
     pub const fn expect_pong(&mut self) {
         self.awaited = Awaited::Pong;
     }

@@ -64,7 +64,7 @@ pub(super) struct FrameHead {
 
 impl FrameHead {
     /// Reads a head from the first byte of a frame: its length in bytes and what it says; `None`
-    /// where it is not complete.
+    /// if it is not complete.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<(usize, Self)>, &'static str> {
         let &[first, second, ..] = bytes else { return Ok(None) };
         if first & RESERVED != 0 {

@@ -45,7 +45,7 @@ impl Layout {
     }
 }
 
-/// The number of bytes that [`super::message`] appends for so much payload.
+/// Returns the number of bytes that [`super::message`] appends for this much payload.
 pub fn message_bytes(payload: u64, frames: &Messages) -> u64 {
     let layout = Layout::new(payload, frames);
     let last = layout.frames() - 1;

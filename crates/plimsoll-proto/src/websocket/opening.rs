@@ -44,7 +44,7 @@ pub enum Refusal {
 }
 
 impl Opening {
-    /// One header of a request.
+    /// Handles one header of a request.
     pub fn handle_header(&mut self, name: &str, value: &[u8]) {
         let name = name.as_bytes();
         let value = value.trim_ascii();
@@ -88,7 +88,7 @@ fn is_key(key: &[u8; KEY_BYTES]) -> bool {
     STANDARD.decode(key).is_ok_and(|plain| plain.len() == KEY_PLAIN_BYTES)
 }
 
-/// The value of `Sec-WebSocket-Accept` that proves that the server has read `key`.
+/// Returns the value of `Sec-WebSocket-Accept` that proves that the server has read `key`.
 pub fn accept_for(key: &[u8; KEY_BYTES]) -> String {
     let mut sha1 = Sha1::new();
     sha1.update(key);

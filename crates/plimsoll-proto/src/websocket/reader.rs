@@ -87,7 +87,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// The close code that tells the peer (RFC 6455 7.4.1).
+    /// Returns the close code for the peer (RFC 6455 7.4.1).
     pub const fn close_code(self) -> u16 {
         match self {
             Self::Malformed { .. } => 1002,
@@ -98,7 +98,7 @@ impl FrameError {
 }
 
 impl MessageReader {
-    /// For a connection on which no frame came yet.
+    /// Creates the reader of a connection before its first frame.
     pub const fn new(side: Side) -> Self {
         Self {
             side,
@@ -126,12 +126,12 @@ impl MessageReader {
         self.message.is_some_and(|message| message.bytes > 0)
     }
 
-    /// Reports whether the open message is text; `false` where none is open.
+    /// Reports whether the open message is text; `false` if none is open.
     pub fn is_in_text(&self) -> bool {
         self.message.is_some_and(|message| message.is_text)
     }
 
-    /// Payload of the control frame whose end [`Self::handle_bytes`] has just returned.
+    /// Returns the payload of the control frame whose end [`Self::handle_bytes`] has just returned.
     pub fn control_payload(&self) -> &[u8] {
         self.control.as_ref().map_or(&[], |control| control.bytes())
     }
@@ -168,7 +168,7 @@ impl MessageReader {
         }
     }
 
-    /// Reads a head and judges it; `None` where it is not complete, and all of `input` is kept.
+    /// Reads a head and judges it; `None` if it is not complete, and all of `input` is kept.
     fn handle_head(&mut self, input: &mut &[u8]) -> Result<Option<FrameHead>, FrameError> {
         let kept = usize::from(self.head_bytes);
         let fresh = input.len().min(FRAME_HEAD_BYTES_MAX - kept);

@@ -7,7 +7,7 @@ use crate::kept::Kept;
 pub(super) struct Utf8(Kept<4>);
 
 impl Utf8 {
-    /// Takes the next bytes; `false` where they cannot be UTF-8, whatever follows.
+    /// Takes the next bytes; `false` if they cannot be UTF-8, whatever follows.
     pub(super) fn handle_bytes(&mut self, mut input: &[u8]) -> bool {
         while !self.is_complete() {
             let Some((next, rest)) = input.split_at_checked(1) else { return true };
@@ -31,7 +31,7 @@ impl Utf8 {
 }
 
 /// Returns the number of bytes at the end of `bytes`, 0 to 3, that begin an incomplete character; `None`
-/// where they are not UTF-8.
+/// if they are not UTF-8.
 fn unfinished(bytes: &[u8]) -> Option<usize> {
     match std::str::from_utf8(bytes) {
         Ok(_) => Some(0),

@@ -146,7 +146,7 @@ struct Ring {
 }
 
 impl PortAllocator {
-    /// An allocator that has handed out nothing yet.
+    /// Creates an allocator that has not handed out any pair yet.
     pub fn new(plan: PortPlan) -> Self {
         let ports = plan.host.usable.len();
         // Leases number the slots of all routes; one number is kept for "none".
@@ -161,7 +161,7 @@ impl PortAllocator {
         Self { plan, rings, start }
     }
 
-    /// The next pair to try for a connection to `route`.
+    /// Returns the next pair to try for a connection to `route`.
     ///
     /// # Panics
     ///
@@ -182,7 +182,7 @@ impl PortAllocator {
         Err(self.error(route, PortShortage::Exhausted { ready_in_ns }))
     }
 
-    /// The pair is a connection's now, also while that one is only being established.
+    /// Notes that a connection has the pair now, also while that is only being established.
     pub fn connected(&mut self, candidate: Candidate) -> Lease {
         self.rings[candidate.route as usize].refusals_in_a_row = 0;
         let number = candidate.slot * self.rings.len() as u32 + candidate.route;
@@ -190,8 +190,8 @@ impl PortAllocator {
         Lease(NonZeroU32::MIN.saturating_add(number))
     }
 
-    /// The kernel refused it: in TIME_WAIT after another program's connection, or in use. Fails
-    /// when that happened too often in a row to go on trying.
+    /// Notes that the kernel refused the pair: in TIME_WAIT after another program's connection, or in use. Fails if
+    /// that happened too often in a row to continue.
     pub fn refused(&mut self, candidate: Candidate, now_ns: u64) -> Result<(), PortError> {
         let ring = &mut self.rings[candidate.route as usize];
         ring.in_use -= 1;
@@ -220,7 +220,7 @@ impl PortAllocator {
         ring.free.push_back(candidate.slot);
     }
 
-    /// The connection is closed.
+    /// Takes back the pair of a connection that is closed.
     pub fn give_back(&mut self, lease: Lease, closed: Closed, now_ns: u64) {
         let number = lease.0.get() - 1;
         let routes = self.rings.len() as u32;

@@ -32,7 +32,7 @@ impl DelayQueue {
         }
     }
 
-    /// A slot whose wait is over.
+    /// Removes a slot whose wait has ended.
     pub(super) fn pop(&mut self, now_ns: u64) -> Option<u32> {
         let mark = self.marks.front_mut().filter(|mark| mark.ready_ns <= now_ns)?;
         mark.count -= 1;

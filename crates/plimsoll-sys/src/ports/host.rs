@@ -47,13 +47,13 @@ impl HostPorts {
         Ok(Self { usable, listening })
     }
 
-    /// Ports that a connection may have.
+    /// Returns the number of ports that a connection may have.
     pub fn available(&self) -> u32 {
         self.usable.len() - self.listening.len() as u32
     }
 }
 
-/// The two numbers of `net.ipv4.ip_local_port_range`: `32768\t60999`.
+/// Parses the two numbers of `net.ipv4.ip_local_port_range`: `32768\t60999`.
 pub fn parse_range(text: &str) -> Option<RangeInclusive<u16>> {
     let mut ends = text.split_ascii_whitespace().map(str::parse);
     Some(ends.next()?.ok()?..=ends.next()?.ok()?)

@@ -24,7 +24,7 @@ impl Run {
 }
 
 impl PortSet {
-    /// The ports of `range` that are in none of `holes`.
+    /// Creates the set of the ports of `range` that are in none of `holes`.
     pub fn new(range: RangeInclusive<u16>, holes: &[RangeInclusive<u16>]) -> Self {
         let mut holes: Vec<_> = holes.iter().filter(|hole| !hole.is_empty()).collect();
         holes.sort_unstable_by_key(|hole| *hole.start());
@@ -58,7 +58,7 @@ impl PortSet {
         self.runs.is_empty()
     }
 
-    /// The port at `place`, which is below [`Self::len`]; else `None`.
+    /// Returns the port at `place`, which is below [`Self::len`]; else `None`.
     pub fn nth(&self, place: u32) -> Option<u16> {
         let after = self.runs.partition_point(|run| run.before <= place);
         let run = self.runs.get(after.checked_sub(1)?)?;

@@ -27,7 +27,7 @@ impl Sources {
         }
     }
 
-    /// The address at `place`, which is below [`Self::count`]; `None` leaves it to the kernel.
+    /// Returns the address at `place`, which is below [`Self::count`]; `None` leaves it to the kernel.
     pub(super) fn nth(&self, place: u32) -> Option<IpAddr> {
         match self {
             Self::Routed => None,

@@ -26,7 +26,7 @@ pub(crate) enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) kind: u8,
-    /// The body's first byte, which is all there is of a KeyUpdate; 0 where there is none.
+    /// The body's first byte, which is all there is of a KeyUpdate; 0 if there is none.
     pub(crate) first: u8,
 }
 

@@ -46,7 +46,7 @@ impl Compact {
         }
     }
 
-    /// Bytes of the record that begins with `bytes`; `None` while its header is not complete.
+    /// Returns the bytes of the record that begins with `bytes`; `None` while its header is not complete.
     pub(crate) fn record_length(&mut self, bytes: &[u8]) -> Result<Option<usize>, TlsError> {
         let (Some(length), Some(header)) = (record::length(bytes), bytes.first_chunk()) else {
             return Ok(None);

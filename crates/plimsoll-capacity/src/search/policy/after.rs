@@ -25,7 +25,7 @@ impl Policy {
         self.plan(known)
     }
 
-    /// The overload is evidence like any other: one that is met reopens the search.
+    /// Learns from the overload as from any trial: one that is met reopens the search.
     pub(super) fn learn_overload(&mut self, known: &Known<'_>, stated: Stated, good: bool) {
         let reopens = if good {
             "an overload on purpose met the objective: searched on"
@@ -66,7 +66,7 @@ impl Policy {
         (good || recovering.trials >= RECOVERY_TRIALS).then_some(Outcome::Regular)
     }
 
-    /// The time for the overload and the `recoveries` after it.
+    /// Returns the time for the overload and the `recoveries` after it.
     pub(super) fn reserve_after(&self, known: &Known<'_>, recoveries: u32) -> Nanos {
         let limits = &known.task.limits;
         let overload = Nanos(limits.confirm_trial.0 / 2);

@@ -204,7 +204,7 @@ impl Policy {
         ));
     }
 
-    /// No further confirmation is valid: what the valid ones say, if there were any.
+    /// Returns the outcome if no further confirmation is valid: the verdict of the valid ones, if there were any.
     pub(super) fn confirm_no_more(&mut self, known: &Known<'_>, load: f64, why: String) -> Outcome {
         let seen = known.confirmations_at(load);
         if seen.good <= seen.bad {

@@ -37,8 +37,8 @@ const HELPED: f64 = 1.5;
 const SPLIT_MAX: u32 = 8;
 
 impl Policy {
-    /// Over how many times the usual threads the next trial is spread. The repeat of an INVALID trial is a
-    /// split test: positive proof, if it helps.
+    /// Returns the factor on the usual number of threads for the next trial. The repeat of an INVALID trial is a split
+    /// test: positive proof, if it helps.
     pub(in super::super) fn split_wanted(&self) -> u32 {
         let Repeats { invalid_in_a_row, may_need_threads, split } = self.repeats;
         let is_test = invalid_in_a_row > 0 && may_need_threads;
@@ -103,7 +103,8 @@ impl Policy {
         Want::Trial(Phase::Qualify, rate, coarse.max(limits.final_trial))
     }
 
-    /// The highest load that may be offered was met: by operations enough, and for long enough?
+    /// Plans the next trial after the highest load that may be offered was met: were there enough operations, and was
+    /// it long enough?
     pub(super) fn plan_capped(&self, known: &Known<'_>, load: f64) -> Want {
         let limits = &known.task.limits;
         let Some(open) = open_goal_at(known.evidence, &known.task.slo, load) else {

@@ -107,7 +107,7 @@ pub(super) struct Recovering {
 }
 
 impl Recovering {
-    /// None at first, then longer and longer.
+    /// Returns the next rest: none at first, then longer and longer.
     pub(super) fn rest(&self, rest: Nanos) -> Nanos {
         match self.trials {
             0 => Nanos::ZERO,
@@ -164,7 +164,7 @@ impl Policy {
         Landmarks { lowest: self.lowest(), expanded_s: self.expanded_s, stated }
     }
 
-    /// The search has ended.
+    /// Ends the search.
     pub(in super::super) fn end(&mut self) {
         self.state = State::Done;
     }
@@ -214,7 +214,7 @@ impl Policy {
         self.exhausted(known, span).is_none()
     }
 
-    /// The length of a trial at `rate` that would be `shortest` if nothing asked for more.
+    /// Returns the length of a trial at `rate` that would be `shortest` without other demands.
     ///
     /// Only final trials are stretched all the way for a long deadline: what shorter ones miss of a
     /// slowly growing queue, the backlog check sees.

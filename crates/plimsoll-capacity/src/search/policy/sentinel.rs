@@ -21,12 +21,12 @@ const SENTINELS_INVALID_MAX: u32 = 3;
 const ANCHOR_WIDTH_MAX: f64 = 0.35;
 
 impl Policy {
-    /// The load of the sentinels, operations per second; 0 before the first.
+    /// Returns the load of the sentinels, operations per second; 0 before the first.
     pub(in super::super) fn anchor(&self) -> f64 {
         self.sentinel.anchor.unwrap_or_default()
     }
 
-    /// Another search has asked for a sentinel at this load.
+    /// Sets the load of a sentinel that another search has asked for.
     pub(in super::super) const fn set_anchor(&mut self, load: f64) {
         self.sentinel.anchor = Some(load);
     }
@@ -37,7 +37,7 @@ impl Policy {
         self.sentinel.is_wanted = is_wanted;
     }
 
-    /// Highest load that may be offered while closing in.
+    /// Returns the highest load that may be offered while closing in.
     pub(super) fn highest(&self, known: &Known<'_>) -> f64 {
         let ceiling = self.ceiling.as_ref().map_or(f64::INFINITY, |(ceiling, _)| {
             self.grid.step(*ceiling, -i64::from(CEILING_CELLS))
@@ -45,7 +45,7 @@ impl Policy {
         self.overload_max(known).min(ceiling)
     }
 
-    /// More is never offered: overload can do harm.
+    /// Returns the highest load that is ever offered: overload can do harm.
     pub(super) fn overload_max(&self, known: &Known<'_>) -> f64 {
         known.task.cap().min(OVERSHOOT_MAX * self.first_bad)
     }
@@ -68,7 +68,7 @@ impl Policy {
         self.affords(known, length).then_some(Want::Trial(Phase::Sentinel, anchor, length))
     }
 
-    /// The load of the next overload: the one of those before if it still is one.
+    /// Returns the load of the next overload: the previous one if it still is an overload.
     pub(super) fn place_anchor(&mut self, known: &Known<'_>, fit: &Fit) -> Option<f64> {
         let upper = fit.upper.unwrap_or_else(|| self.grid.ceil(fit.posterior.quantile(0.95).exp()));
         // An overload also where the server is fast.

@@ -15,7 +15,7 @@ impl Meter {
         Some(self.deliveries.as_mut()?.number(connection))
     }
 
-    /// A publish is acknowledged, or at QoS 0 sent.
+    /// Expects the deliveries of a publish that is acknowledged, or at QoS 0 sent.
     pub(crate) fn expect_deliveries(&mut self, conns: &Conns, index: u32) {
         if let Some(deliveries) = &mut self.deliveries {
             let connection = conns.slab.connection_of(index);
@@ -23,7 +23,7 @@ impl Meter {
         }
     }
 
-    /// A publish is refused, or not acknowledged.
+    /// Counts a publish that is refused, or not acknowledged.
     pub(crate) fn lose_sight_of_deliveries(&mut self, conns: &Conns, index: u32) {
         if let Some(deliveries) = &mut self.deliveries {
             let connection = conns.slab.connection_of(index);
@@ -31,7 +31,7 @@ impl Meter {
         }
     }
 
-    /// The broker has delivered a message on a connection.
+    /// Counts a message that the broker has delivered on a connection.
     pub(crate) fn count_delivery(&mut self, conns: &mut Conns, index: u32) {
         let Some(deliveries) = &mut self.deliveries else { return };
         let stamp = conns.slab.parser(index).shared().and_then(|window| window.delivery());

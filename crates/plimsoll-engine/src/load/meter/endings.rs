@@ -9,7 +9,7 @@ use crate::load::conn::{ConnHot, Peer, State};
 use crate::load::conns::Conns;
 
 impl Meter {
-    /// The current operation, sent at `since`, fails in `class`.
+    /// Counts the current operation, sent at `since`, as failed in `class`.
     pub(crate) fn count_failed_operation(
         &mut self,
         conns: &Conns,
@@ -29,22 +29,22 @@ impl Meter {
         }
     }
 
-    /// The current operation was answered with a failing `status`.
+    /// Counts an answer with a failing `status` to the current operation.
     pub(crate) fn count_failing_answer(&mut self, hot: &ConnHot, status: u16, now: Nanos) {
         if let Some(closer) = Closer::of_status(status) {
             self.count_ending(hot, Stretch::Operation, closer, now);
         }
     }
 
-    /// The connection could not be opened.
+    /// Counts a connection that could not be opened.
     pub(crate) fn count_failed_opening(&mut self, hot: &ConnHot, class: ErrorClass, now: Nanos) {
         if let Some(closer) = Closer::of_class(class) {
             self.count_ending(hot, Stretch::Opening, closer, now);
         }
     }
 
-    /// The peer ends a usable connection. Call it while the connection is still in the state in
-    /// which the end found it: only an idle one has been idle.
+    /// Counts the end of a usable connection by the peer. Call it while the connection is still in the state in which
+    /// the end found it: only an idle one has been idle.
     pub(crate) fn count_lifetime(&mut self, conns: &Conns, index: u32, closer: Closer, now: Nanos) {
         let hot = &conns[index];
         let lasted = Nanos::from_millis(conns.slab.age_ms(index, now).into());

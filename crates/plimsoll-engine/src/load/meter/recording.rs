@@ -9,7 +9,7 @@ use crate::load::conns::Conns;
 use crate::load::control::WorkerEvent;
 
 impl Meter {
-    /// The current operation of the connection has ended with this answer, or in this class without one.
+    /// Records the current operation of the connection, which has ended with this answer, or in this class without one.
     #[inline]
     pub(crate) fn record(
         &mut self,
@@ -29,7 +29,7 @@ impl Meter {
         }
     }
 
-    /// An operation has ended that was attached to no connection.
+    /// Records an operation that has ended without a connection.
     pub(crate) fn record_unattached(&mut self, op: Op, end: RowEnd, now: Nanos) {
         if op.is_recorded {
             self.push_row(op, None, now, (end, 0, 0));

@@ -8,7 +8,7 @@ use crate::load::stamps::{CATCHING_UP, Stamped};
 use crate::load::transport::Transport;
 
 impl Meter {
-    /// The request of the connection's operation is about to leave; returns when.
+    /// Returns the time at which the request of the connection's operation, which is about to leave, is sent.
     pub(crate) fn time_of_sending(&mut self, index: u32, hot: &ConnHot, now: Nanos) -> Nanos {
         if !self.stamps.samples(index, hot, 0) {
             return now;
@@ -18,7 +18,7 @@ impl Meter {
         leaves
     }
 
-    /// The parts of the latency of an operation that has ended well, where it is stamped.
+    /// Returns the parts of the latency of an operation that has ended well, if it is stamped.
     pub(crate) fn take_stamped(
         &mut self,
         index: u32,

@@ -28,7 +28,7 @@ pub enum Http2Error {
 }
 
 impl Http2Error {
-    /// The class in which operations end.
+    /// Returns the class in which operations end.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Http1 | Self::Malformed(_) => ErrorClass::H2Malformed,
@@ -81,7 +81,7 @@ pub enum StreamFault {
 }
 
 impl StreamFault {
-    /// The class in which the operation ends.
+    /// Returns the class in which the operation ends.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Reset(_) => ErrorClass::H2Reset,
@@ -91,7 +91,7 @@ impl StreamFault {
         }
     }
 
-    /// The status that gRPC gives a call that ends so (gRPC, statuscodes.md).
+    /// Returns the status that gRPC gives a call that ends so (gRPC, statuscodes.md).
     pub const fn grpc_status(&self) -> Option<u8> {
         match self {
             Self::NoMessage | Self::Messages | Self::Compressed => Some(GRPC_INTERNAL),
