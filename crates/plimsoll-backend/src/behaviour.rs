@@ -22,7 +22,7 @@ pub(crate) const SIZE_BYTES_MAX: u64 = 1 << 30;
 const PUSH_BYTES_MAX: u32 = 1 << 20;
 
 const PONG: &[u8] = b"pong";
-/// In a token: the sleep is exact. The rest of the token is the sleep in nanoseconds.
+/// Flag of a token: the sleep is exact. The rest of the token is the sleep in nanoseconds.
 const FIXED: u64 = 1 << 63;
 const _: () = assert!(SLEEP_MS_MAX * 1_000_000 < FIXED);
 

@@ -114,7 +114,7 @@ fn accounting(tally: &Tally) -> Option<Check> {
     })
 }
 
-/// Fails where the whole interval is above the limit, warns where a part of it is.
+/// Fails if the whole interval is above the limit, warns if a part of it is.
 fn memory_growth(growth: Growth, limit: GrowthLimit) -> Check {
     let max = limit.bytes as f64;
     let level = Level::of(growth.low > max, growth.high > max);

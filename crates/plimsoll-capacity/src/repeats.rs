@@ -16,7 +16,7 @@ pub struct Combined {
     pub left_out: usize,
 }
 
-/// Combines the intervals of searches: all of them where they are few; where the interval without the
+/// Combines the intervals of searches: all of them if they are few; if the interval without the
 /// outermost has a confidence of 95 %, too, that one. `None` without any.
 pub fn combine(intervals: &[(f64, f64)]) -> Option<Combined> {
     let sorted = |end: fn(&(f64, f64)) -> f64| {

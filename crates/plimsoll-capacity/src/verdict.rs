@@ -1,4 +1,4 @@
-//! From one measurement to GOOD, BAD or INVALID, with every check that was made.
+//! The judgement of one measurement: GOOD, BAD or INVALID, with every check that was made.
 //!
 //! Goals judge the SUT, validity checks judge the generator; goals are joined by AND and never
 //! averaged. It does not know why a load was chosen.
@@ -114,7 +114,7 @@ fn answers(tally: &Tally) -> Option<Check> {
     })
 }
 
-/// Connections that the server closed instead of answering on them, where they are more than one in a hundred.
+/// Finds connections that the server closed instead of answering on them, if they are more than one in a hundred.
 fn closed_at_once(tally: &Tally) -> Option<Check> {
     let counts = &tally.connections;
     let attempts = counts.opened + counts.failed;

@@ -185,7 +185,7 @@ fn three_percent_less_are_seen_in_five_minutes() {
 
 #[test]
 fn what_is_excluded_is_excluded_with_reason() {
-    // "No difference larger than X" errs only where the interval does.
+    // "No difference larger than X" errs only if the interval does.
     for ratio in [0.97, 1.0, 1.02] {
         let wrong = share(HOSTS[0], 10, ratio, |found| {
             f64::max(ratio, 1.0 / ratio) - 1.0 > found.difference_max

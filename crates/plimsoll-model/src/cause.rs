@@ -41,7 +41,7 @@ pub enum Missing {
     Storm,
 }
 
-/// On which part the remedy works.
+/// The part on which the remedy works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The server under test and its configuration.
@@ -223,7 +223,7 @@ impl Resource {
     }
 }
 
-/// Loads between which a resource becomes full; no upper end where its use hardly moves, or where only its lower
+/// Loads between which a resource becomes full; no upper end if its use hardly moves, or if only its lower
 /// end is known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Projected {

@@ -110,7 +110,7 @@ pub enum Finding {
 /// The difference of B's figure from A's over pairs of both, with its interval and the noise of the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// The direction, where the interval and the user's threshold allow one.
+    /// The direction, if the interval and the user's threshold allow one.
     pub finding: Finding,
     /// B/A.
     pub ratio: f64,
@@ -118,7 +118,7 @@ pub struct Difference {
     pub ratio_low: f64,
     /// Upper end of its interval.
     pub ratio_high: f64,
-    /// B/A as measured, where `ratio` is the one at like speed of the host; otherwise `None`.
+    /// B/A as measured, if `ratio` is the one at like speed of the host; otherwise `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_observed: Option<f64>,
     /// Share of such intervals that contain the truth, from the rank of their ends.
@@ -235,7 +235,7 @@ pub struct BlockSummary {
     pub p99_ms: Option<f64>,
     pub server_cpu_us: Option<f64>,
     pub client_cpu_us: Option<f64>,
-    /// CPU time of the yardstick's piece of work on the CPUs of the server, where it ran there.
+    /// CPU time of the yardstick's piece of work on the CPUs of the server, if it ran there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yardstick_us: Option<f64>,
     /// Share of the time in which threads of the server were ready to run but did not run; 0

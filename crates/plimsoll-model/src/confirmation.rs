@@ -145,7 +145,7 @@ pub struct Remedied {
     /// Predicted ratio of the tipping points, after the change over before it: the ratio of the values, or less if the
     /// next limit allows less. Fixed before the search; `None` if there was nothing to confirm.
     pub predicted_ratio: Option<f64>,
-    /// Why it was not made, where that is so.
+    /// Why it was not made, if that is so.
     pub why: Option<String>,
     /// The outcome of the search; `None` without one.
     pub outcome: Option<Outcome>,
@@ -206,7 +206,7 @@ pub struct Confirmation {
     pub cost_ratio: Option<f64>,
     /// The result.
     pub result: ConfirmationResult,
-    /// Why it is undecided, where no figure says so.
+    /// Why it is undecided, if no figure says so.
     pub why: Option<String>,
     /// The capacity with the change relative to the capacity of the sham; `None` with too few pairs.
     pub shift: Option<Difference>,

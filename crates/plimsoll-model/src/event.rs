@@ -79,11 +79,11 @@ pub enum Event {
     BlockStarted(BlockStart),
     /// A trial was judged.
     TrialEnded(Box<TrialRecord>),
-    /// The timeout probe is over.
+    /// The timeout probe has ended.
     TimersProbed(Vec<ProbedTimer>),
     /// The best answer that the trials so far allow, after each of them.
     Answer(Box<TippingPoint>),
-    /// The search is over.
+    /// The search has ended.
     SearchEnded(Box<TippingPoint>),
     /// A hold begins its next step.
     HoldStep(HoldStep),
@@ -91,7 +91,7 @@ pub enum Event {
     Memory(Box<MemoryReading>),
     /// A level of a hold was measured, and swept unless the hold ended before that.
     PlateauEnded(Box<Plateau>),
-    /// A cycle of a hold is over: the answer so far.
+    /// A cycle of a hold has ended: the answer so far.
     CycleEnded(Box<CyclesSummary>),
     /// The first failure of the current load whose reason is known.
     FirstFailure {

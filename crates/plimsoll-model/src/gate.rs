@@ -2,7 +2,7 @@
 //!
 //! A [`Gate`] is parsed from text such as `p99>10%`; [`Gate::is_violated_by`] tests one change. [`GateFinding::new`]
 //! tests the interval of the change: FAIL if all of it violates the gate, WARN if only the estimate does, else PASS.
-//! Runs without comparable figures yield an [`Incomparable`]. Changes are relative, those of error shares are
+//! Runs without comparable figures yield an [`Incomparable`]. Changes are relative; changes of error shares are
 //! differences. `plimsoll-capacity` estimates the changes. Start reading at [`GateFinding::new`].
 
 use std::fmt;
@@ -79,7 +79,7 @@ pub struct Gate {
     pub metric: GateMetric,
     /// Whether changes below the limit violate it; otherwise those above.
     pub is_below: bool,
-    /// The change, relative to the baseline; a difference of shares where the metric is in points.
+    /// The change, relative to the baseline; a difference of shares if the metric is in points.
     pub limit: f64,
 }
 

@@ -28,7 +28,7 @@ pub fn memory_reserve_bytes(total_bytes: u64) -> u64 {
 pub struct MemoryReading {
     /// Proportional set size of the agents that hold the connections.
     pub client_bytes: Option<u64>,
-    /// Proportional set size of the SUT's processes, where they run here.
+    /// Proportional set size of the SUT's processes, if they run here.
     pub sut_bytes: Option<u64>,
     /// The kernel's slab: sockets, inodes, files, epoll entries.
     pub kernel_bytes: Option<u64>,
@@ -70,7 +70,7 @@ pub enum HoldStep {
     Storm {
         /// Connections of the whole hold that are cut.
         cut: u64,
-        /// The longest random wait of a client before an attempt, where the storm tries jitter.
+        /// The longest random wait of a client before an attempt, if the storm tries jitter.
         #[serde(skip_serializing_if = "Option::is_none")]
         jitter: Option<Nanos>,
     },
@@ -81,9 +81,9 @@ pub enum HoldStep {
         /// From the first request to the last.
         over: Nanos,
     },
-    /// Holds, with heartbeats where they were asked for.
+    /// Holds, with heartbeats if they were asked for.
     Hold {
-        /// For so long.
+        /// Length of the hold.
         span: Nanos,
     },
 }
@@ -437,7 +437,7 @@ pub struct ConnectionBytes {
     /// The processes that hold the connections.
     #[serde(rename = "user_bytes_per_connection")]
     pub user: Option<f64>,
-    /// The processes of the SUT, where it is on this host.
+    /// The processes of the SUT, if it is on this host.
     #[serde(rename = "sut_bytes_per_connection")]
     pub sut: Option<f64>,
     /// The kernel's sockets and slabs.

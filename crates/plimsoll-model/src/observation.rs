@@ -30,7 +30,7 @@ pub struct Observations {
     pub connections_are_fixed: bool,
     /// Rate that the generator alone reaches with the same profile against a null responder.
     pub reference: Option<Rate>,
-    /// CPU time of the SUT's threads, where its processes are known and on this host.
+    /// CPU time of the SUT's threads, if its processes are known and on this host.
     pub sut_cpu: Option<SutCpu>,
     /// Memory of the generating processes.
     pub memory: Option<MemoryUse>,
@@ -67,7 +67,7 @@ pub struct ArrivalSpread {
 /// Two counts of the same operations. Both sides cover the same stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerCounts {
-    /// Operations that plimsoll sent: requests, or connections where nothing is sent on them.
+    /// Operations that plimsoll sent: requests, or connections if nothing is sent on them.
     pub sent: u64,
     /// The ones among them that were answered: the SUT has received at least those. What was sent
     /// and not answered may still have been in a queue before it.
@@ -89,7 +89,7 @@ pub struct Scheduling {
     pub throttled_periods: Option<u64>,
 }
 
-/// For how long all threads of the SUT ran, and were ready to run and did not.
+/// Times for which all threads of the SUT ran, and were ready to run and did not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SutCpu {
     /// On a CPU.

@@ -206,7 +206,7 @@ impl AddressRange {
 /// Sharing of HTTP/2 connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Http2Plan {
-    /// Most operations at once on one connection, where the server allows as many; at least 1.
+    /// Most operations at once on one connection, if the server allows as many; at least 1.
     pub streams: u32,
 }
 
@@ -229,7 +229,7 @@ pub struct MqttPlan {
     /// Seconds for which the broker keeps a session without a connection; MQTT 5 alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_expiry_s: Option<u32>,
-    /// Publishes above QoS 0 that may be open at once on one connection, where the broker allows as many; at
+    /// Publishes above QoS 0 that may be open at once on one connection, if the broker allows as many; at
     /// least 1.
     pub in_flight: u16,
     /// Message that the broker publishes if a client is lost without DISCONNECT.
@@ -504,7 +504,7 @@ pub struct Listener {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spoken {
-    /// HTTP/1.1, HTTP/2, and WebSocket where a request asks for it.
+    /// HTTP/1.1, HTTP/2, and WebSocket if a request asks for it.
     #[default]
     Http,
     /// MQTT.

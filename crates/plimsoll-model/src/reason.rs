@@ -294,7 +294,7 @@ pub struct CountedReason {
     pub count: u64,
     /// Time from the load's epoch to the first one; zero for what happened before.
     pub first: Nanos,
-    /// This end's address of the first connection, where there was one.
+    /// This end's address of the first connection, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<SocketAddr>,
 }

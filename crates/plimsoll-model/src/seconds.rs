@@ -104,7 +104,7 @@ impl Seconds {
         self.parts[part].held
     }
 
-    /// Reports whether every part is over.
+    /// Reports whether every part has ended.
     pub fn is_over(&self) -> bool {
         self.parts.iter().all(|part| part.is_over)
     }

@@ -52,6 +52,6 @@ pub struct SizingValue {
     /// `per_cpu_per_s` relative to the first value.
     pub per_cpu: Option<Difference>,
     pub rounds_used: u32,
-    /// The connections that the server's own configuration allows, where that is known.
+    /// The connections that the server's own configuration allows, if that is known.
     pub connections_max: Option<u64>,
 }

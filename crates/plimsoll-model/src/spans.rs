@@ -74,7 +74,7 @@ spans! {
     SynToLastByte syn_to_last_byte,
     /// A push's sending by a server on the same clock to its arrival here.
     Pushed pushed,
-    /// A publish's intended start to its delivery to one of the load's own subscriptions, where both are on one host.
+    /// A publish's intended start to its delivery to one of the load's own subscriptions, if both are on one host.
     Delivery delivery,
     /// A publish's actual send to its delivery, as in `delivery`.
     DeliveryUncorrected delivery_uncorrected,

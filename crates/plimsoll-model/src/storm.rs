@@ -239,7 +239,7 @@ pub struct StormTrial {
     pub p99_ms: Option<f64>,
     /// Memory of the server before it.
     pub sut_bytes: Option<u64>,
-    /// The longest random wait of a client before an attempt, where the storm tried jitter.
+    /// The longest random wait of a client before an attempt, if the storm tried jitter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -268,10 +268,10 @@ pub struct StormSummary {
     /// Numbers of clients with which such a storm continues and with which it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ends_below: Option<EndsBelow>,
-    /// The jitter that makes the largest storm safe, where that was asked.
+    /// The jitter that makes the largest storm safe, if that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
-    /// Other changes with which the search was made again, where that was asked.
+    /// Other changes with which the search was made again, if that was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedied>,
     pub storms: Vec<StormTrial>,

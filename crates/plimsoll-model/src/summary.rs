@@ -275,7 +275,7 @@ pub struct DeliverySummary {
     pub latency_ms: DeliveryLatency,
 }
 
-/// From the publish to its delivery.
+/// Latency from the publish to its delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct DeliveryLatency {
@@ -487,7 +487,7 @@ impl From<&Tally> for AnswerSummary {
 }
 
 impl Summary {
-    /// Returns the lost connections by class: all of a hold, or those of a load that were lost while idle.
+    /// Returns the lost connections by class: all of a hold, or the ones of a load that were lost while idle.
     pub fn lost_classes(&self) -> &BTreeMap<String, u64> {
         self.result.hold().map_or(&self.failures.lost_idle_classes, |hold| &hold.loss_classes)
     }
@@ -541,7 +541,7 @@ impl Summary {
         }
     }
 
-    /// Adds what is known of hidden timers; `timers` only where the timeout probe ran.
+    /// Adds what is known of hidden timers; `timers` only if the timeout probe ran.
     #[must_use]
     pub fn with_timers(
         mut self,

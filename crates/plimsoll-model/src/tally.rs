@@ -241,7 +241,7 @@ impl DeliveryCounts {
 /// them other than answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamCounts {
-    /// Most operations at once on one connection, where the server allows as many; 0 if connections
+    /// Most operations at once on one connection, if the server allows as many; 0 if connections
     /// are not shared.
     pub each: u32,
     /// The fewest that a server allowed on a connection, if that is less; it may be 0.
@@ -281,7 +281,7 @@ impl StreamCounts {
 /// Counts of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionCounts {
-    /// Usable for requests: TCP and, where asked, TLS established.
+    /// Usable for requests: TCP and, if asked, TLS established.
     pub opened: u64,
     /// Ended before they were usable.
     pub failed: u64,

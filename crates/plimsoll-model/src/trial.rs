@@ -54,7 +54,7 @@ named! {
 }
 
 impl Phase {
-    /// Reports whether the search proper is over: what follows confirms and describes its answer.
+    /// Reports whether the search proper has ended: later phases confirm and describe its answer.
     pub const fn is_after_search(self) -> bool {
         !matches!(self, Self::Qualify | Self::Expand | Self::Narrow | Self::Sentinel)
     }
@@ -121,7 +121,7 @@ pub struct TrialMeasurement {
     pub aborted: bool,
     /// All agents and seconds.
     pub tally: Tally,
-    /// CPU of the busiest SUT thread over the window, 0 to 1, where it could be observed.
+    /// CPU of the busiest SUT thread over the window, 0 to 1, if it could be observed.
     pub sut_busiest_thread: Option<f64>,
     /// Over how many times the usual threads or processes the load was really spread.
     pub split: u32,
@@ -460,7 +460,7 @@ pub struct TippingPoint {
     /// Trials that do not count, because others had the server's CPU; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<Disturbed>,
-    /// The value of more time; `None` once the search is over.
+    /// The value of more time; `None` once the search has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
     /// Deviation of the capacity from trial to trial, relative: a standard deviation.
@@ -481,7 +481,7 @@ pub struct TippingPoint {
     /// Deviation of the capacity from trial to trial, relative (a standard deviation), if
     /// the verdicts showed it; the interval is then about twice as wide.
     pub noise: Option<f64>,
-    /// Whether the SUT came back after an overload, where that was tried.
+    /// Whether the SUT came back after an overload, if that was tried.
     #[serde(flatten, with = "recovery")]
     pub recovery: Option<Recovery>,
     /// Findings worth a line, such as a loss inversion.

@@ -34,7 +34,7 @@ impl HostMemory {
         Self::read_with(proc_root, FileCaches::read(proc_root))
     }
 
-    /// Reads `meminfo`, with the memory of file caches already known; `net/sockstat` if that of sockets is not.
+    /// Reads `meminfo`, with the memory of file caches already known; `net/sockstat` if the sockets' memory is not.
     pub(crate) fn read_with(proc_root: &Path, caches: FileCaches) -> Self {
         let text = file::text(proc_root.join("meminfo")).unwrap_or_default();
         // Without the right to read slabinfo: their size on Linux 6.18.

@@ -7,7 +7,7 @@ use plimsoll_sys::input_file;
 
 use crate::{file, lines};
 
-/// The configuration where the command line names none.
+/// The configuration if the command line names none.
 const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
 /// Files included from files, so deep.
 const INCLUDES_MAX: u32 = 3;

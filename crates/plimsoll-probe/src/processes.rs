@@ -12,7 +12,7 @@ use crate::file;
 use crate::limits::CgroupLimits;
 use crate::lines;
 
-/// The most descriptors that are listed where the kernel does not count them (before Linux 6.2):
+/// The most descriptors that are listed if the kernel does not count them (before Linux 6.2):
 /// listing one leaves an inode behind.
 const LISTED_MAX: usize = 4096;
 
@@ -29,7 +29,7 @@ pub struct ProcessUse {
     pub threads: Option<u64>,
 }
 
-/// Returns how a process ended, from its status where the kernel reported one.
+/// Returns how a process ended, from its status if the kernel reported one.
 pub fn end_status(status: Option<ExitStatus>) -> EndStatus {
     let exited = status.and_then(|status| status.code()).map(EndStatus::Exited);
     let killed = status.and_then(|status| status.signal()).map(EndStatus::Killed);
@@ -66,7 +66,7 @@ pub(crate) fn resident_bytes(root: &Path, pid: u32) -> Option<u64> {
     lines::bytes(&file::text(status).ok()?, "VmRSS:")
 }
 
-/// Since Linux 6.2 the size of the directory is the number of descriptors.
+/// Counts the open files. Since Linux 6.2 the size of the directory is the number of descriptors.
 fn open_files(directory: &Path) -> Option<u64> {
     match fs::metadata(directory).ok()?.len() {
         0 => {

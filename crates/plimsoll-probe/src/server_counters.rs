@@ -123,7 +123,7 @@ impl CounterSource {
     }
 }
 
-/// In the format of the flag `--watch`.
+/// Writes the format of the flag `--watch`.
 impl fmt::Display for CounterSource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -30,7 +30,7 @@ pub use traits::{Greeting, Traits};
 pub enum Operation {
     /// The target's request, message or publish.
     Exchange,
-    /// The smallest thing that a server must answer, for connections that are held: a ping where the
+    /// The smallest thing that a server must answer, for connections that are held: a ping if the
     /// protocol has one, else the target's request.
     Beat,
 }
@@ -38,9 +38,9 @@ pub enum Operation {
 /// The bytes of an operation, and the effect of sending them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The bytes, where they are the same for each operation; with `streamed`, those before it.
+    /// The bytes, if they are the same for each operation; with `streamed`, those before it.
     pub bytes: Vec<u8>,
-    /// The part behind them, where the body is large.
+    /// The part behind them, if the body is large.
     pub streamed: Option<Streamed>,
     /// Template to fill instead, if the bytes differ each time.
     pub template: Option<Template>,
@@ -53,7 +53,7 @@ pub struct Outgoing {
 pub enum Expected {
     /// The protocol's opening: the switch to WebSocket, CONNACK.
     Greeting(mqtt::Needs),
-    /// An HTTP response, without a body where it answers HEAD.
+    /// An HTTP response, without a body if it answers HEAD.
     Response {
         /// Whether it answers HEAD.
         head_method: bool,

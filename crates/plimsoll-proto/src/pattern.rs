@@ -90,7 +90,7 @@ impl Pattern {
     }
 }
 
-/// In one line: the library draws the expression over several.
+/// Describes the error in one line: the library draws the expression over several.
 fn refusal(error: &BuildError) -> String {
     if error.is_size_limit_exceeded() {
         return "the expression needs more than 4 MiB; make it shorter".to_owned();

@@ -18,7 +18,7 @@ const UNIQUE_ID: u8 = 0x05;
 pub const UNIQUE_ID_BYTES_MAX: usize = 128;
 
 /// Appends the header of a connection from `source` to `destination`. An IPv4 address beside an IPv6 one is
-/// written as IPv6. `unique_id` is left out where it is empty, and cut where it is too long.
+/// written as IPv6. `unique_id` is left out if it is empty, and cut if it is too long.
 pub fn write_header(
     out: &mut Vec<u8>,
     source: SocketAddr,

@@ -1,4 +1,4 @@
-//! The part of a message behind its head where the body is large: its bytes are made as they are
+//! The part of a message behind its head if the body is large: its bytes are made as they are
 //! sent, out of memory that all connections share.
 
 use plimsoll_model::target::{Body, Messages};

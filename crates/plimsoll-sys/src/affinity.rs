@@ -93,7 +93,7 @@ pub fn prefer_latency() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// Runs `work` with a higher share of the CPU than other processes, where the user may ask for that
+/// Runs `work` with a higher share of the CPU than other processes, if the user may ask for that
 /// (root, or `RLIMIT_NICE`); otherwise as before. Threads that `work` starts are preferred, too.
 pub fn with_preference<T>(work: impl FnOnce() -> T) -> T {
     // On Linux, a nice value belongs to a thread, and number 0 is the calling one.
@@ -106,7 +106,7 @@ pub fn with_preference<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Gives all threads of this process, and the threads and processes that they start from now on, a higher share of
-/// the CPU than other processes: a nice value of -10, where the user may ask for that (root, or `RLIMIT_NICE`).
+/// the CPU than other processes: a nice value of -10, if the user may ask for that (root, or `RLIMIT_NICE`).
 /// Returns the nice value of the calling thread.
 pub fn prefer_process() -> i32 {
     for entry in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {

@@ -30,7 +30,7 @@ pub struct ArrivalClock {
 }
 
 impl ArrivalClock {
-    /// Asks the kernel for stamps, from now until this process ends; an error where it has none, or
+    /// Asks the kernel for stamps, from now until this process ends; an error if it has none, or
     /// refuses them. It begins a moment later.
     pub fn new() -> Result<Self, Errno> {
         keep_stamping()?;
@@ -71,7 +71,7 @@ fn keep_stamping() -> Result<(), Errno> {
 #[derive(Clone, Copy, Debug)]
 struct Offset {
     ahead_ns: i64,
-    /// At most so much more or less.
+    /// Tolerance in both directions.
     error_ns: u64,
 }
 

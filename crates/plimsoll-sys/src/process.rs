@@ -144,7 +144,7 @@ fn apply(ties: &Ties, parent: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// This program's file, also after it was replaced or deleted.
+/// Returns the path of this program's file, also after it was replaced or deleted.
 pub fn own_executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }

@@ -43,7 +43,7 @@ pub enum FirstBytes {
 }
 
 impl Socket {
-    /// Begins to connect to `remote`, from `source` where one is given. Nagle is off.
+    /// Begins to connect to `remote`, from `source` if one is given. Nagle is off.
     pub fn connect(
         remote: SocketAddr,
         source: Option<IpAddr>,

@@ -50,7 +50,7 @@ pub struct Waker(UnixStream);
 pub enum Input {
     /// Bytes of keys.
     Keys(Vec<u8>),
-    /// The time is over.
+    /// The time has ended.
     Nothing,
     /// Somebody has used the [`Waker`].
     Woken,

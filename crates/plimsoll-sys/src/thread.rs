@@ -1,4 +1,4 @@
-//! Named threads, pinned where asked; locks that outlive a panic; how long a thread waits for its CPU.
+//! Named threads, pinned if asked; locks that outlive a panic; how long a thread waits for its CPU.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use crate::affinity;
 
-/// Starts a thread called `name`, pinned to `cpu` where one is given. A CPU that does not exist
+/// Starts a thread called `name`, pinned to `cpu` if one is given. A CPU that does not exist
 /// leaves the thread unpinned.
 pub fn spawn<T: Send + 'static>(
     name: &str,

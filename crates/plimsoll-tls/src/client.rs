@@ -30,7 +30,7 @@ use crate::tickets::TicketStore;
 use crate::verify::{AcceptAnyServer, TrustedServer, algorithms_of};
 use crate::{ConfigError, Session, shares};
 
-/// Without `--groups`: what OpenSSL, BoringSSL and Go shared for years, and no post-quantum group,
+/// Groups without `--groups`: the ones that OpenSSL, BoringSSL and Go shared for years, and no post-quantum group,
 /// whose larger key share and extra CPU must be asked for.
 const GROUPS_DEFAULT: [Group; 3] = [Group::X25519, Group::Secp256r1, Group::Secp384r1];
 
@@ -38,14 +38,14 @@ const GROUPS_DEFAULT: [Group; 3] = [Group::X25519, Group::Secp256r1, Group::Secp
 #[derive(Clone, Debug)]
 pub struct ClientContext {
     full: Arc<ClientConfig>,
-    /// Only where a share of the connections resumes.
+    /// Only if a share of the connections resumes.
     resuming: Option<Arc<ClientConfig>>,
     state: TlsState,
     description: String,
 }
 
 impl ClientContext {
-    /// Checks `options` and loads what they name. Reads the host's certificate store where it is
+    /// Checks `options` and loads what they name. Reads the host's certificate store if it is
     /// trusted, which takes milliseconds: make one context and clone it.
     pub fn new(options: &TlsOptions) -> Result<Self, ConfigError> {
         let groups = if options.groups.is_empty() { &GROUPS_DEFAULT } else { &options.groups[..] };

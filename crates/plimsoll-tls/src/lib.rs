@@ -8,7 +8,7 @@
 //! The only direct user of rustls and aws-lc-rs; none of their types appear in this crate's
 //! interface. Secrets of connections are plain bytes in memory here, and not wiped: the peers of a
 //! load test are its user's own. The system's certificate store is the one thing read from the
-//! host, and only where a plan trusts it.
+//! host, and only if a plan trusts it.
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used)]
 

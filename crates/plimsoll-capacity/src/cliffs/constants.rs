@@ -45,7 +45,7 @@ const PROGRAMS: [(f64, &str); 18] = [
     (3600.0, "Envoy connection idle"),
 ];
 
-/// Timers of a kernel that connects: they show only where a connection is awaited.
+/// Timers of a kernel that connects: they show only if a connection is awaited.
 const CONNECTING: [(f64, &str); 14] = [
     (1.0, "first SYN retransmission"),
     (2.0, "SYN retransmission with linear timeouts"),

@@ -44,7 +44,7 @@ pub struct Load<'a> {
     pub tally: &'a Tally,
     /// Slow answers of the load.
     pub slow: &'a SlowAnswers,
-    /// Offered load, where that was one rate.
+    /// Offered load, if that was one rate.
     pub rate: Option<Rate>,
     /// Segments that this host sent again meanwhile, if they were counted.
     pub sent_again: Option<u64>,

@@ -19,7 +19,7 @@ pub(crate) struct Ascription {
     pub(crate) owner: Owner,
     pub(crate) confidence: Confidence,
     pub(crate) evidence: String,
-    /// The known timer's name, where one explains it.
+    /// The known timer's name, if one explains it.
     pub(crate) name: Option<String>,
 }
 

@@ -102,8 +102,8 @@ pub fn compare(rounds: &[Pair], threshold: f64) -> Option<Difference> {
     compare_within(rounds, threshold, ERROR)
 }
 
-/// There is a difference when the interval excludes "the same" and the estimate is beyond `threshold`, a
-/// relative difference that does not matter to the user.
+/// Returns the difference, if there are enough rounds. It is one if the interval excludes "the same" and the estimate
+/// is beyond `threshold`, a relative difference that does not matter to the user.
 fn compare_within(rounds: &[Pair], threshold: f64, error: f64) -> Option<Difference> {
     difference(rounds, threshold, error).filter(|_| rounds.len() >= ROUNDS_MIN)
 }

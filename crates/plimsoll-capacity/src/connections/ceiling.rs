@@ -21,7 +21,7 @@ const TRUSTED_LEVELS: usize = 3;
 pub(super) struct Ceiling {
     pub(super) projection: Projection,
     pub(super) side: Side,
-    /// Connections at which the resource ends: with caution where the fit is sound.
+    /// Connections at which the resource ends: with caution if the fit is sound.
     pub(super) end: u64,
     /// The highest level to try.
     pub(super) stop: u64,

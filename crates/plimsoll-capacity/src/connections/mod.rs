@@ -39,7 +39,7 @@ use policy::Known;
 
 pub use settings::{ConnectionLimits, ConnectionSettings};
 
-/// Between two sweeps of a soak: a server may close what is idle for longer.
+/// Time between two sweeps of a soak: a server may close connections that are idle for longer.
 const SOAK_SWEEP_EVERY: Nanos = Nanos::from_secs(15);
 /// A ramp is ended after this number of failures, or this share of its level.
 const FAILURES_MIN: u64 = 100;

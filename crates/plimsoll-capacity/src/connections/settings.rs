@@ -6,7 +6,7 @@ use plimsoll_model::trial::Outcome;
 
 use crate::search::Mode;
 
-/// The share of connections that may be missing where no goal says how many errors are allowed.
+/// The share of connections that may be missing if no goal says how many errors are allowed.
 const MISSING_MAX: f64 = 0.001;
 
 /// The figures of a mode.
@@ -14,11 +14,11 @@ const MISSING_MAX: f64 = 0.001;
 pub struct ConnectionLimits {
     /// Widest relative width of a finished interval.
     pub width_max: f64,
-    /// Factor from one level to the next where the first limit is near.
+    /// Factor from one level to the next if the first limit is near.
     pub small_step: f64,
     /// Time for which a level is left alone before it is read.
     pub settle: Nanos,
-    /// Requests that a level is judged by, where its connections allow as many.
+    /// Requests that a level is judged by, if its connections allow as many.
     pub probes_min: u64,
     /// Sweeps of a level for that, at most.
     pub sweeps_max: u32,
@@ -26,7 +26,7 @@ pub struct ConnectionLimits {
     pub soak: Nanos,
     /// Time limit of all levels, without soak and re-ramp; a level that has begun is completed.
     pub budget: Nanos,
-    /// Highest level, where the user names none.
+    /// Highest level, if the user names none.
     pub cap: u64,
 }
 
@@ -84,7 +84,7 @@ pub struct ConnectionSettings {
     pub lowest: u64,
     /// The highest; at least the first.
     pub cap: u64,
-    /// Outcome where the highest level is held.
+    /// Outcome if the highest level is held.
     pub at_cap: Outcome,
     /// The mode's figures, with the soak that was asked for.
     pub limits: ConnectionLimits,

@@ -133,7 +133,7 @@ fn widened((lower, upper): (f64, f64)) -> (f64, f64) {
     (lower * (1.0 - by), upper * (1.0 + by))
 }
 
-/// The resources whose projected limits cover the tipping point: predicted where they were full above
+/// The resources whose projected limits cover the tipping point: predicted if they were full above
 /// it, else correlated.
 fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Suspect> {
     let covers = |projected: &Projected| {

@@ -50,7 +50,7 @@ pub struct Record<'a> {
     pub tip: Option<(f64, f64)>,
     /// The strictest latency limit.
     pub deadline: Option<Nanos>,
-    /// A round trip to the server, where it was measured.
+    /// A round trip to the server, if it was measured.
     pub round_trip: Option<Nanos>,
     /// Trials during which a host was read.
     pub trials: Vec<Trial<'a>>,

@@ -69,7 +69,7 @@ pub(super) fn is_filled_by_server(during: &During<'_>) -> bool {
     servers.map(|thread| thread.used).sum::<f64>() >= FILLED_BY_SERVER_MIN * full && full > 0.0
 }
 
-/// Reports whether programs that have nothing to do with the run keep CPUs busy, where all that belongs to it is known.
+/// Reports whether programs that have nothing to do with the run keep CPUs busy, if all that belongs to it is known.
 pub(super) fn has_neighbour(during: &During<'_>, trial: &Trial<'_>) -> bool {
     during.has(Role::Client) && of_others(during, trial) > OTHERS_MIN
 }
@@ -98,7 +98,7 @@ fn are_same_cpus(one: &During<'_>, other: &During<'_>) -> bool {
 
 type Sign = fn(&Scene<'_>) -> Option<Suspect>;
 
-/// In the order in which one explains the other.
+/// All signs, in the order in which one explains the other.
 pub(super) const SIGNS: &[Sign] = &[
     full_limit,
     counters::exhausted,

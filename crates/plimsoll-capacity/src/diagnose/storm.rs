@@ -16,7 +16,7 @@ use super::record::{Record, Trial};
 use super::scene::{Around, Suspect};
 use super::{first_cpu, named, signs};
 
-/// Returns the limiting resource of the smallest storm that was not survived and that was read; nothing where all were
+/// Returns the limiting resource of the smallest storm that was not survived and that was read; nothing if all were
 /// survived. `None` if none of the others was read.
 pub fn of_storms(
     trials: &[TrialRecord],

@@ -14,7 +14,7 @@ use plimsoll_model::search::Axis;
 
 use super::record::During;
 
-/// Readings once a second miss the peaks by so much.
+/// Share by which readings once a second miss the peaks.
 const PEAKS_MISSED: f64 = 0.01;
 /// Share from which on a CPU or a thread is full.
 pub(super) const CPU_FULL: f64 = 0.93;
@@ -34,7 +34,7 @@ const THROTTLED_FULL: f64 = 0.2;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Usage {
     pub(super) resource: Resource,
-    /// The cause where this resource is the limit.
+    /// The cause if this resource is the limit.
     pub(super) cause: Cause,
     pub(super) used: f64,
     pub(super) capacity: f64,

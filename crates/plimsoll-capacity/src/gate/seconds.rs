@@ -19,7 +19,7 @@ use crate::stats::{Z_975, wilson};
 pub(super) const STRETCHES: usize = 6;
 /// Changes that the interval leaves out at each end, of the 36 between the stretches of two loads, in order: 99.1 %.
 const LEFT_OUT: usize = 2;
-/// In shorter loads a stretch has too much to do with its neighbours, and none is left out.
+/// Length from which on [`LEFT_OUT`] applies: in shorter loads stretches depend too much on their neighbours.
 const SECONDS_OF_LONG: u64 = 60;
 /// A stretch of less than two seconds says nothing.
 const SECONDS_MIN: u64 = 2 * STRETCHES as u64;
@@ -167,7 +167,8 @@ pub(super) fn compare(
     Ok(GateFinding::new(gate, (before, now), estimate, method))
 }
 
-/// From one figure to another: a difference in points, or relative. Of two that are infinite nothing is known.
+/// Returns the change from one figure to another: a difference in points, or relative. Not known between two infinite
+/// ones.
 fn change(metric: GateMetric, from: f64, to: f64) -> f64 {
     if metric.is_in_points() {
         return to - from;

@@ -122,7 +122,7 @@ pub fn judge(run: &IterationRecord) -> JudgedIteration {
 }
 
 /// Returns the counts that F and R refer to: from the sustain phase on, so that a later timeout is
-/// not lost; the whole test where the RFC says so, and where there was no sustain phase.
+/// not lost; the whole test if the RFC says so, and if there was no sustain phase.
 fn watched(run: &IterationRecord) -> Tally {
     let held = run.case.kind() == Kind::Concurrency;
     let whole = run.measurement.aborted || held || run.case == Case::HttpsConnections;

@@ -89,7 +89,7 @@ impl Known<'_> {
         self.fit.map_or(&[], |fit| &fit.trials)
     }
 
-    /// The interval that spans what was observed, where one capacity does not explain it: from a load that held,
+    /// The interval that spans what was observed, if one capacity does not explain it: from a load that held,
     /// through what the fit says, to the lowest load above that did not.
     fn range(&self, why: &Unsettled, observed: &ObservedBounds) -> Option<(Rate, Rate)> {
         let is_of_speeds = matches!(

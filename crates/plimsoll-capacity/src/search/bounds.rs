@@ -1,4 +1,4 @@
-//! Bounds without a confidence: what was observed, where the trials do not add up to an interval.
+//! Bounds without a confidence: what was observed, if the trials do not add up to an interval.
 
 use plimsoll_model::trial::Met;
 use plimsoll_model::{Nanos, Rate};

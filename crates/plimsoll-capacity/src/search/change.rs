@@ -3,7 +3,7 @@
 //!
 //! Three explanations of the readings so far are compared by their marginal likelihoods: one level
 //! with a spread, a level that drifts evenly, and a step from one level to another. A step is
-//! believed at odds of [`ODDS`] to one over both others, where it is at least [`STEP_LEAST`] large
+//! believed at odds of [`ODDS`] to one over both others, if it is at least [`STEP_LEAST`] large
 //! and two readings lie behind it.
 
 use crate::stats::{log_sum, mean, median_of, squares_around};

@@ -15,7 +15,7 @@ pub(crate) struct Conditions {
     pub(super) host_cpu: Option<f64>,
     /// See [`starved`].
     pub(super) starved: Option<f64>,
-    /// CPU time of the server for each answer, microseconds; of its busiest thread where no more is
+    /// CPU time of the server for each answer, microseconds; of its busiest thread if no more is
     /// known.
     pub(super) cost_us: Option<f64>,
 }
@@ -39,7 +39,7 @@ impl Conditions {
 }
 
 /// Returns the share of the time in which the server's threads wanted a CPU, and others had it: of the second in which
-/// that was most, where seconds are known.
+/// that was most, if seconds are known.
 pub(super) fn starved(measurement: &TrialMeasurement) -> Option<f64> {
     let observations = &measurement.observations;
     let by_second = measurement.seconds.iter().filter_map(|second| second.sut_cpu);

@@ -164,7 +164,7 @@ fn readings(trials: &[Trial], speeds: &Speeds) -> Vec<Reading> {
     trials.iter().filter(is_told).filter_map(reading).collect()
 }
 
-/// All verdicts and readings, where slow stretches are so deep: a logarithm.
+/// All verdicts and readings, if slow stretches are so deep: a logarithm.
 fn sample(
     trials: &[Trial],
     readings: &[Reading],

@@ -35,10 +35,10 @@ const SDS: usize = 11;
 const SD_USUAL: f64 = 0.02;
 /// Runs differ by so much of how far the speed goes within them.
 const VARIED_SPREAD: f64 = 0.15;
-/// Goodput under overload and the capacity under the objective differ by so much.
+/// Goodput under overload and the capacity under the objective differ by this standard deviation.
 const LEVEL_SD: f64 = 0.02;
 const LEVEL_TRUSTED: f64 = 0.5;
-/// Otherwise the readings lie anywhere within so much, logarithmic.
+/// Otherwise the readings lie anywhere within this distance, logarithmic.
 const LEVEL_RANGE: f64 = 1.5;
 /// Share of the readings that say nothing of the spread: a pause in the middle of them.
 const READING_LAPSES: f64 = 0.05;
@@ -220,7 +220,7 @@ impl Readings {
     }
 }
 
-/// Larger spreads than usual are less likely; smaller ones are too where the speed is known to change by
+/// Larger spreads than usual are less likely; smaller ones are too if the speed is known to change by
 /// `varied`, a part of which runs differ by.
 fn log_prior(index: usize, weight: f64, varied: f64) -> f64 {
     let sd = sd_at(index);

@@ -69,7 +69,7 @@ pub use settings::{CONFIDENCE, LOWEST_PER_S, Limits, Mode, SearchSettings};
 pub enum SearchStep {
     /// Run this trial and hand in its measurement.
     Trial(TrialRequest),
-    /// The search is over.
+    /// The search has ended.
     Done(TippingPoint),
 }
 

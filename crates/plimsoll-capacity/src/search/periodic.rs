@@ -44,7 +44,7 @@ pub(crate) struct Periodic {
 }
 
 impl Periodic {
-    /// Looks at a trial that began at `from_s`: on the clock of the host where that is known of every trial.
+    /// Looks at a trial that began at `from_s`: on the clock of the host if that is known of every trial.
     pub(crate) fn see(&mut self, measurement: &TrialMeasurement, from_s: f64) {
         let open = &measurement.tally.outstanding;
         let (begins, raised) = begins(open, measurement.request.rate.get());

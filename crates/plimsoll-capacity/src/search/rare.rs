@@ -10,7 +10,7 @@ use crate::stats::poisson_at_most;
 
 /// A count that is as likely as this, or more, may be chance.
 const CHANCE: f64 = 0.05;
-/// Bad operations that are expected where the goal is just missed, before none of them shows by
+/// Bad operations that are expected if the goal is just missed, before none of them shows by
 /// [`CHANCE`] that it is met.
 pub(super) const EXPECTED_MIN: f64 = 3.0;
 /// Quantiles from here on leave few operations above them.
@@ -46,7 +46,7 @@ impl BadOps {
     }
 
     /// Returns the number that are bad together: the variance of the seconds over their mean (index of dispersion),
-    /// which is 1 where each is bad by itself, and m where they come m at a time.
+    /// which is 1 if each is bad by itself, and m if they come m at a time.
     pub(super) fn together(&self) -> f64 {
         if self.squares_alone > 0.0 { (self.squares / self.squares_alone).max(1.0) } else { 1.0 }
     }

@@ -7,7 +7,7 @@ use crate::pauses::GROWTH_MIN;
 
 use super::trials::Trial;
 
-/// A trial ends within its last second: one of which so much is missing is no whole one.
+/// Part of a second that a trial must cover for the second to count as whole: a trial ends within its last second.
 const PART_MIN: f64 = 0.95;
 /// A server became slower if it served a load for at least this time, seconds, and then carries less than this share of
 /// it.

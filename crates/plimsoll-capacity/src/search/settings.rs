@@ -28,8 +28,8 @@ pub struct Limits {
     pub initial_trial: Nanos,
     /// Shortest trial that decides a bound.
     pub final_trial: Nanos,
-    /// Relative width at which an interval is narrow enough. It stays wider where the capacity
-    /// differs from trial to trial, or where the budget ends.
+    /// Relative width at which an interval is narrow enough. It stays wider if the capacity
+    /// differs from trial to trial, or if the budget ends.
     pub width_max: f64,
     /// Length of an overload that looks whether the server is still the same.
     pub sentinel_trial: Nanos,

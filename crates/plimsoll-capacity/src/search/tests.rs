@@ -334,7 +334,7 @@ fn a_first_load_that_is_missed_is_left_downwards_where_that_helps() {
     assert_eq!((late.tipping.outcome, late.trials.len()), (Outcome::FailsAtMinimum, 6));
 }
 
-/// An answer after `ms` in the mean, with halves that differ where it is warming up.
+/// An answer after `ms` in the mean, with halves that differ if it is warming up.
 fn warming(request: TrialRequest, verdict: Verdict, ms: u64) -> TrialMeasurement {
     let mut seen = answer(request, verdict);
     seen.tally.spans.uncorrected.clear();

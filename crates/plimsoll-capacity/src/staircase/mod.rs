@@ -48,7 +48,7 @@ pub struct StaircaseSettings {
     pub hold: Nanos,
     /// Whether a level that lost connections, or did not answer, is the last one.
     pub ends_at_losses: bool,
-    /// Whether the hold is over once no connection is left.
+    /// Whether the hold ends once no connection is left.
     pub ends_when_empty: bool,
     /// Times that the last level is filled, held and drained; 0 leaves it held at the end.
     pub cycles: u32,
@@ -72,7 +72,7 @@ pub enum Step {
         /// Connections of the whole hold.
         connections: u64,
     },
-    /// Wait for so long.
+    /// Wait for this time.
     Settle(Nanos),
     /// Read memory.
     Measure,
@@ -87,7 +87,7 @@ pub enum Step {
     },
     /// Read what the server still uses.
     ReadKept,
-    /// Hold for so long.
+    /// Hold for this time.
     Hold(Nanos),
     /// Close everything.
     End,
@@ -152,7 +152,7 @@ pub trait HoldProcedure {
     fn handle_guard(&mut self, _gauges: &[Gauge]) {}
     /// During a ramp: its progress.
     fn handle_attempts(&mut self, _attempts: Attempts) {}
-    /// During a storm: the counts of its clients, so long after the cut.
+    /// Handles, during a storm, the counts of its clients at a time after the cut.
     fn handle_storm(&mut self, _counts: &StormCounts, _since: Nanos) {}
     /// During a storm: the share of its clients that stops trying now.
     fn poll_withdrawal(&mut self) -> Option<f64> {
@@ -160,11 +160,11 @@ pub trait HoldProcedure {
     }
     /// The hold ends early: it was interrupted, or every agent was lost.
     fn handle_stop(&mut self);
-    /// The levels measured so far, where each is reported separately.
+    /// The levels measured so far, if each is reported separately.
     fn plateaus(&self) -> &[Plateau] {
         &[]
     }
-    /// Reports whether a hold is over once no connection is left.
+    /// Reports whether a hold ends once no connection is left.
     fn ends_when_empty(&self) -> bool {
         true
     }
@@ -172,7 +172,7 @@ pub trait HoldProcedure {
     fn cycles(&self) -> Option<CyclesSummary> {
         None
     }
-    /// The level that is being tried, where levels are trials.
+    /// The level that is being tried, if levels are trials.
     fn trial(&self) -> Option<TrialRequest> {
         None
     }

@@ -18,7 +18,7 @@ pub struct Gauge {
     pub used: f64,
     /// The most that may be used, without any reserve.
     pub limit: f64,
-    /// Units per connection, where that is known and needs no fit.
+    /// Units per connection, if that is known and needs no fit.
     pub per_connection: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! From one storm to GOOD, BAD or INVALID, with every check that was made.
+//! The judgement of one storm: GOOD, BAD or INVALID, with every check that was made.
 
 use plimsoll_model::hold::Swept;
 use plimsoll_model::tally::{ErrorCounts, Tally};

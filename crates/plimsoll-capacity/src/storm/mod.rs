@@ -138,7 +138,7 @@ pub struct StormSearch {
     base: Option<BaseLine>,
     base_tries: u32,
     held: u64,
-    /// The server's memory at each look since the last storm, where it is known.
+    /// The server's memory at each look since the last storm, if it is known.
     memory: Vec<u64>,
     baseline: MemoryReading,
     /// Beginning of the search for the base line after the last storm.
@@ -459,7 +459,7 @@ impl StormSearch {
         }
     }
 
-    /// The storm is over: it is judged, and the server is left to return to its base line.
+    /// Ends the storm: it is judged, and the server is left to return to its base line.
     fn conclude(&mut self, now: Nanos) {
         let Some(request) = self.request else { return };
         let current = &self.current;

@@ -73,7 +73,7 @@ impl Ends {
 pub(super) enum Next {
     /// A storm that cuts this number of connections.
     Storm(u64, Phase),
-    /// The search is over.
+    /// The search has ended.
     Finish(Outcome),
 }
 

@@ -17,8 +17,8 @@ use crate::stats::{mean, squares_around};
 /// Gauge and histograms differ by more than this: one of them is wrong.
 const LITTLE_FAIL: f64 = 0.25;
 const LITTLE_WARN: f64 = 0.10;
-/// With fewer operations in flight the gauge, which counts whole ones ten times a second, says
-/// nothing about a mean.
+/// Fewest operations in flight for the law: below, the gauge, which counts whole ones ten times a second, says nothing
+/// about a mean.
 const LITTLE_OPS_MIN: f64 = 20.0;
 /// Standard errors of the gauge's mean that are chance. Neighbouring samples are alike, so only
 /// each third one counts.
@@ -29,7 +29,7 @@ const PEER_FAIL: f64 = 0.01;
 const PEER_WARN: f64 = 0.001;
 /// Second half over first, or the other way round.
 const HALVES_WARN: f64 = 1.10;
-/// From here on a trial that others rest on is repeated over twice the time.
+/// Ratio from which on a trial that others depend on is repeated over twice the time.
 const HALVES_EXTEND: f64 = 1.25;
 /// Standard errors between two counts that are chance.
 const HALVES_ERRORS: f64 = 4.0;

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `rate-fidelity` | | always |
 //! | `own-delay` | | with a missed goal |
-//! | `send-lag` | | with a missed goal, where stamps do not settle it |
-//! | `arrivals` | `arrivals` | with a missed goal, where stamps do not settle it |
+//! | `send-lag` | | with a missed goal, if stamps do not settle it |
+//! | `arrivals` | `arrivals` | with a missed goal, if stamps do not settle it |
 //! | `accounting` | | always |
 //! | `littles-law` | | always |
 //! | `peer-counters` | `peer` | always |

@@ -19,7 +19,7 @@ use super::subject::Subject;
 /// Below this share of what the plan asked for, the load was another one.
 const FIDELITY_FAIL: f64 = 0.99;
 const FIDELITY_WARN: f64 = 0.999;
-/// Send lag that is worth a warning where no deadline says more.
+/// Send lag that is worth a warning if no deadline says more.
 const LAG_P99_WARN_MIN: Nanos = Nanos::from_millis(1);
 /// Deadlines shorter than this leave p99.9 to the scheduler of the operating system.
 const LAG_P999_DEADLINE_MIN: Nanos = Nanos::from_millis(20);

@@ -15,7 +15,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) observations: &'a Observations,
     /// Wall time of sending.
     pub(crate) window: Nanos,
-    /// The load that was asked for, where it was one rate.
+    /// The load that was asked for, if it was one rate.
     pub(crate) rate: Option<Rate>,
     pub(crate) losses: &'a Losses<'a>,
     pub(crate) slo: Option<&'a Slo>,
@@ -23,11 +23,11 @@ pub(crate) struct Subject<'a> {
     pub(crate) aborted: bool,
     /// Operations come on a schedule.
     pub(crate) open: bool,
-    /// Operations that the plan puts into the window, where that is known.
+    /// Operations that the plan puts into the window, if that is known.
     pub(crate) planned_ops: Option<f64>,
     /// Whether a goal was missed.
     pub(crate) missed: bool,
-    /// Operations by which the backlog has grown, where that counts as missed; else 0.
+    /// Operations by which the backlog has grown, if that counts as missed; else 0.
     pub(crate) backlog_growth: f64,
     pub(crate) context: Context,
 }

@@ -54,7 +54,7 @@ fn judged(name: &str, late: u64, observations: Observations) -> (Level, Verdict)
     (check.level, judgement.verdict)
 }
 
-/// Passes, warns and fails: what makes latency worse fails only where a goal was missed.
+/// Passes, warns and fails: what makes latency worse fails only if a goal was missed.
 fn spoils_bad_trials_only(name: &str, pass: Observations, warn: Observations, fail: Observations) {
     assert_eq!(judged(name, 0, pass), (Level::Pass, Verdict::Good));
     assert_eq!(judged(name, 0, warn), (Level::Warn, Verdict::Good));

@@ -61,7 +61,7 @@ pub(crate) enum Truth {
     AnyRegime,
 }
 
-/// Most runs meet with a slow stretch where the others last for at most this share of a run.
+/// Most runs meet with a slow stretch if the others last for at most this share of a run.
 const OFTEN: f64 = 0.8;
 /// If half of the runs or nearly so fall between two visits of a neighbour, either capacity is met by half of the runs.
 const MISSED: f64 = 0.4;
@@ -238,7 +238,7 @@ pub(crate) struct Fault {
     pub(crate) generator: Generator,
     /// Time in an answer that takes no worker of the server.
     pub(crate) base: Nanos,
-    /// The highest rate that it makes faithfully; infinite where the server is the limit after all.
+    /// The highest rate that it makes faithfully; infinite if the server is the limit after all.
     pub(crate) limit_per_s: f64,
 }
 
@@ -398,7 +398,7 @@ impl Kind {
         speeds.into_iter().map(|host| self.capacity_per_s * speed.capacity_share(host)).collect()
     }
 
-    /// See [`Truth`]; the capacity where the truth is not found by bisection.
+    /// See [`Truth`]; the capacity if the truth is not found by bisection.
     pub(crate) fn long_run_per_s(&self, limits: &Limits) -> f64 {
         let run = limits.confirm_trial;
         let usual_s =

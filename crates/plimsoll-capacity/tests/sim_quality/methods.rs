@@ -65,7 +65,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Lower and upper end, where an interval is stated with a confidence: a method without verdicts
+    /// Lower and upper end, if an interval is stated with a confidence: a method without verdicts
     /// states every interval so.
     pub(crate) fn interval(&self) -> Option<(f64, f64)> {
         let is_sure = self.tipping.as_ref().is_none_or(|tipping| tipping.confidence.is_some());

@@ -38,7 +38,7 @@ pub(crate) enum State {
     Idle,
     /// An operation is being sent or awaits its answer.
     Busy,
-    /// A session is over: our FIN is sent, the peer's is awaited, anything else is discarded.
+    /// A session has ended: our FIN is sent, the peer's is awaited, all other input is discarded.
     Closing,
 }
 

@@ -67,7 +67,7 @@ pub struct Control {
     stop: AtomicU8,
     /// CLOCK_MONOTONIC ns after which nothing is waited for once stopped.
     grace_ends_ns: AtomicU64,
-    /// Workers that publish nothing more, where deliveries are counted.
+    /// Workers that publish nothing more, if deliveries are counted.
     settling: AtomicU32,
     /// Deliveries that they still miss.
     missing: AtomicI64,

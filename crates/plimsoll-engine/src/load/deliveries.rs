@@ -20,7 +20,7 @@ use crate::slots::slot_mut;
 const PAIRS_MAX: usize = 1 << 22;
 /// Distance from the newest message of its publisher within which a delivery is distinguished from a repeated one.
 const BEHIND_MAX: u32 = u64::BITS;
-/// Once nothing is published any more, deliveries are waited for until none has come for so long.
+/// Once nothing is published any more, the wait for deliveries ends when none has come for this time.
 pub(super) const QUIET: Nanos = Nanos::from_secs(5);
 /// A number of subscriptions that is not known yet.
 const UNKNOWN: u32 = u32::MAX;

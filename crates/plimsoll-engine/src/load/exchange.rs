@@ -374,7 +374,7 @@ impl Worker {
         }
     }
 
-    /// Parses up to the end of an answer; returns how many bytes that were, or all of them where the
+    /// Parses up to the end of an answer; returns how many bytes that were, or all of them if the
     /// connection has ended.
     pub(super) fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
         let is_http = self.protocol.is_http1;

@@ -1,7 +1,7 @@
 //! Handshake-only loads: an operation is a connection, and ends well once that is usable.
 //!
 //! The connection is closed at once, by close_notify and FIN as users close theirs. That leaves a
-//! port in TIME_WAIT for 60 s on this side, so where the plan would run out of ports it is reset
+//! port in TIME_WAIT for 60 s on this side, so if the plan would run out of ports it is reset
 //! instead. A reset may overtake what the server still does for the handshake (checking Finished,
 //! sending tickets), so it is the exception.
 //!

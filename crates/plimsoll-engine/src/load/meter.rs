@@ -157,7 +157,7 @@ impl Meter {
         (self.interval_began + SECOND).min(self.next_sample)
     }
 
-    /// Reports whether the present second is over.
+    /// Reports whether the present second has ended.
     pub(crate) fn ends_second(&self, now: Nanos) -> bool {
         self.epoch != Nanos::MAX && now >= self.interval_began + SECOND
     }

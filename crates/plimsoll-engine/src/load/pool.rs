@@ -56,7 +56,7 @@ impl Pool {
         (now < self.paused_until).then_some(self.paused_until)
     }
 
-    /// Returns whether attempts have been futile for so long that pauses grow no more.
+    /// Reports whether attempts have been futile for long enough that pauses grow no more.
     pub(super) fn pauses_longest(&self) -> bool {
         self.pause == PAUSE_MAX
     }

@@ -22,7 +22,7 @@ use super::deliveries::{number_of, of_load};
 pub(super) struct Request {
     /// All of it, or with `streamed` what is before that.
     bytes: Arc<[u8]>,
-    /// The part behind `bytes` where the body is large.
+    /// The part behind `bytes` if the body is large.
     streamed: Option<Box<Streamed>>,
     /// Bytes that differ from one operation to the next, instead of `bytes`.
     template: Option<Template>,
@@ -31,7 +31,7 @@ pub(super) struct Request {
     pub(super) expected: Expected,
     /// Whether the connection ends with the answer: `Connection: close`.
     pub(super) closes: bool,
-    /// The target, where its topic is each connection's own.
+    /// The target, if its topic is each connection's own.
     with_own_topic: Option<Box<Target>>,
     /// Bytes at the end of `bytes` that begin with a stamp; 0 for none.
     stamped_bytes: u32,

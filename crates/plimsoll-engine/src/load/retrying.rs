@@ -13,7 +13,7 @@ use super::worker::Worker;
 const AT_ONCE_MS: u32 = 100;
 
 impl Worker {
-    /// Opens what is missing where a pause has ended.
+    /// Opens missing connections to all destinations once the pause of one has ended.
     pub(super) fn retry_openings(&mut self, now: Nanos) {
         if now < self.pools.retry_due {
             return;

@@ -30,7 +30,7 @@ pub(super) struct Stamps {
     every: u32,
     /// Operations have connections that are opened for them: they are sent with the SYN.
     pub(super) are_with_syn: bool,
-    /// By slot: the delays of its current operation, where that is stamped. A hold, whose
+    /// By slot: the delays of its current operation, if that is stamped. A hold, whose
     /// connections must cost nothing, has none.
     pub(super) delays: Option<Vec<Delays>>,
     pub(super) arrears: Arrears,
@@ -61,7 +61,7 @@ impl Arrears {
         Nanos(self.delay.0.saturating_sub(now.since(self.at).0 / CATCHING_UP))
     }
 
-    /// An operation is sent at `now`, so long after it could have been.
+    /// Notes an operation sent at `now`, with its delay after the time at which it could have been sent.
     fn add(&mut self, lag: Nanos, now: Nanos) {
         (self.delay, self.at) = (self.left(now).max(lag), now);
     }

@@ -48,7 +48,7 @@ pub(super) struct StormRun {
     random: u64,
     /// Attempts that the client being opened has made.
     pub(super) opening: u32,
-    /// Sockets that silent clients left open, until the storm is over.
+    /// Sockets that silent clients left open, until the storm has ended.
     pub(super) left: Vec<LeftOpen>,
 }
 

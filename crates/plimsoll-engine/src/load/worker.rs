@@ -167,7 +167,7 @@ impl Worker {
         now
     }
 
-    /// Starts what is due and handles timers and phases; false when the load is over.
+    /// Starts due operations and handles timers and phases; `false` when the load has ended.
     fn advance(&mut self, now: Nanos) -> bool {
         while let Some(index) = self.conns.next_expired(now) {
             self.handle_timer(index, now);

@@ -112,7 +112,7 @@ pub(super) struct Active<N> {
     pub(super) notes: N,
     /// Request bytes after the current request; at most the bytes of one read.
     pub(super) stash: Vec<u8>,
-    /// The frame that is sent when the sleep is over; at most one read's worth.
+    /// The frame that is sent when the sleep has ended; at most one read's worth.
     pub(super) delayed: Vec<u8>,
     /// Acknowledgements of a connection that speaks MQTT.
     pub(super) acknowledgements: Acknowledgements,

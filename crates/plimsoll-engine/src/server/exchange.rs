@@ -64,7 +64,7 @@ enum Flushed {
 }
 
 pub(super) struct Timeouts {
-    /// Each acknowledgement of a publish waits for so long.
+    /// Time that each acknowledgement of a publish waits.
     pub(super) acknowledgement: Nanos,
     pub(super) request: Nanos,
     pub(super) idle: Nanos,

@@ -112,7 +112,7 @@ impl<S: Service> Exchange<S> {
         read.map(|(consumed, _)| consumed)
     }
 
-    /// Sends the last or only frame of a message back, at once or when its delay is over.
+    /// Sends the last or only frame of a message back, at once or when its delay has ended.
     fn answer_message(
         &mut self,
         index: u32,
@@ -139,7 +139,7 @@ impl<S: Service> Exchange<S> {
         self.await_message(index);
     }
 
-    /// Sets the timer to the next push or, where none was asked for, to the longest silence.
+    /// Sets the timer to the next push or, if none was asked for, to the longest silence.
     pub(super) fn await_message(&mut self, index: u32) {
         let span = match self.pushes_every(index) {
             None => self.timeouts.idle,

@@ -142,7 +142,7 @@ impl<S: Service> Exchange<S> {
         if self.out.len() > before { Step::More(self.out.len() - before) } else { Step::Wait }
     }
 
-    /// Writes one frame of the body of an answer, and its head and its end where they are due; returns
+    /// Writes one frame of the body of an answer, and its head and its end if they are due; returns
     /// whether the stream is over.
     fn write_stream(&mut self, server: &mut Server<Answering<S::Notes>>, place: usize) -> bool {
         let stream = &mut server.streams[place];
@@ -267,7 +267,7 @@ impl<S: Service> Exchange<S> {
         Server::<Answering<S::Notes>>::write_head(out, scratch, id, status, fields, is_end);
     }
 
-    /// The answer is written; returns true, since the stream is over.
+    /// Ends a stream whose answer is written; returns `true`, since the stream has ended.
     fn finish_stream(&mut self, server: &mut Server<Answering<S::Notes>>, place: usize) -> bool {
         self.counters.requests.add(1);
         server.finish(place, &mut self.out);

@@ -166,13 +166,13 @@ impl<S: Service> Worker<S> {
         self.exchange.has_closed = false;
         self.accept_paused_until = Some(self.now() + ACCEPT_PAUSE);
         for listener in &self.listeners {
-            // Fails where it was not watched, which is as well.
+            // Fails if it was not watched, which is as well.
             let _ = self.poller.delete(&listener.socket);
         }
     }
 
-    /// Watches the listeners once the pause is over, or a connection has closed; a worker begins
-    /// with a pause that is over.
+    /// Watches the listeners once the pause has ended, or a connection has closed; a worker begins with a pause that
+    /// has ended.
     fn resume_accepting(&mut self) {
         let is_over = |until| until <= self.now() || self.exchange.has_closed;
         if !self.accept_paused_until.is_some_and(is_over) {

@@ -112,7 +112,7 @@ const TLS_SESSIONS: u64 = 32;
 struct Conn {
     kind: ProbeKind,
     script: Script,
-    /// `None` once it is over.
+    /// `None` once it has ended.
     socket: Option<Socket>,
     tls: Option<Session>,
     /// TCP is established.

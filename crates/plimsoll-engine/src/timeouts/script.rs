@@ -22,7 +22,7 @@ pub(super) enum Effect {
     Nothing,
     /// The good answer is complete, and the wait begins.
     WaitBegins,
-    /// The wait is over: an answer, or what is none.
+    /// The wait has ended: with an answer, or with other bytes.
     Ended(Closer),
 }
 

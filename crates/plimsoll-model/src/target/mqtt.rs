@@ -68,7 +68,7 @@ read_by_name!(Qos: "a quality of service: 0, 1 or 2");
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Publish {
-    /// Topic; 1 to 65,535 bytes without wildcards. A connection's own where it has `%`: see
+    /// Topic; 1 to 65,535 bytes without wildcards. A connection's own if it has `%`: see
     /// [`crate::plan::MqttPlan::filled`].
     pub topic: String,
     /// Quality of service.
@@ -81,7 +81,7 @@ pub struct Publish {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Subscription {
-    /// A topic filter of 1 to 65,535 bytes. A connection's own where it has `%`: see
+    /// A topic filter of 1 to 65,535 bytes. A connection's own if it has `%`: see
     /// [`crate::plan::MqttPlan::filled`].
     pub filter: String,
     /// Highest quality of service.

@@ -292,7 +292,7 @@ fn split_user(url: &str) -> Option<(&str, String)> {
     Some((user, format!("{scheme}://{after}")))
 }
 
-/// At most 60 characters of what was written, without credentials if it is a URL.
+/// Returns at most 60 characters of the text, without credentials if it is a URL.
 fn shown(text: &str) -> String {
     let text = url::shown(text);
     match text.char_indices().nth(60) {

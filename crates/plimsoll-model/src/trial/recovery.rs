@@ -9,9 +9,9 @@ use crate::Nanos;
 pub enum Recovery {
     /// At once.
     Yes,
-    /// After so much time from the end of the overload.
+    /// Time from the end of the overload until the SUT was back.
     After(Nanos),
-    /// Not within so much time.
+    /// Time from the end of the overload within which the SUT was not back.
     No(Nanos),
 }
 

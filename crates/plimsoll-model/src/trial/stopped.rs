@@ -1,4 +1,4 @@
-//! Why a search or a procedure stopped before its end: typed where it is known; the text is made in `report`.
+//! Why a search or a procedure stopped before its end: typed if it is known; the text is made in `report`.
 
 use serde::{Deserialize, Serialize};
 

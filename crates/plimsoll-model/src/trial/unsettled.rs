@@ -121,7 +121,7 @@ pub enum Witness {
     YardstickUs,
 }
 
-/// A figure that was another one where the server carried less.
+/// A figure that differed when the server carried less.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
     /// The witness.

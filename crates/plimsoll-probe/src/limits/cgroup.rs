@@ -69,7 +69,7 @@ impl CgroupLimits {
     }
 }
 
-/// Replaces `known` by what the group at `path`, or one above it, allows, where that is less.
+/// Replaces `known` by what the group at `path`, or one above it, allows, if that is less.
 fn tighten(known: &mut Option<Allowance>, mount: &Path, path: &str, files: &Files) {
     let found = groups(mount, path).filter_map(|group| allowance(&group, files));
     *known = known.iter().copied().chain(found).min_by_key(|allowed| allowed.left);

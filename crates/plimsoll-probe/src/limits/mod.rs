@@ -57,7 +57,7 @@ pub struct HostLimits {
     pub time_wait_max: Option<u64>,
     /// `net.core.somaxconn`: the limit of an accept queue.
     pub accept_queue_max: Option<u64>,
-    /// Buckets of the table of connections; of the host's table where a namespace shares it.
+    /// Buckets of the table of connections; of the host's table if a namespace shares it.
     pub connection_buckets: Option<u64>,
     /// `net.netfilter.nf_conntrack_max`; `None` if connections are not tracked.
     pub conntrack_max: Option<u64>,
@@ -159,7 +159,7 @@ pub fn conntrack(root: &Path) -> Option<(u64, u64)> {
     ))
 }
 
-/// Negative where a network namespace shares the host's table.
+/// Negative if a network namespace shares the host's table.
 fn buckets(path: &Path) -> Option<u64> {
     let text = file::text(path).ok()?;
     text.trim().parse::<i64>().ok().map(i64::unsigned_abs)

@@ -25,7 +25,7 @@ pub struct Scope {
     pub servers: Vec<CounterSource>,
     /// Whether the network is the reading thread's, whatever the processes' network is.
     pub own_network: bool,
-    /// CPUs of the host, where it has only some of this kernel's; empty means all.
+    /// CPUs of the host, if it has only some of this kernel's; empty means all.
     pub cpus: Vec<u32>,
 }
 

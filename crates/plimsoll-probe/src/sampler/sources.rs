@@ -11,7 +11,7 @@ use plimsoll_sys::process_handle::ProcessHandle;
 use super::scope::WatchedProcess;
 use crate::processes::end_status;
 
-/// Since when each source is missing that is.
+/// The time since when each missing source is missing.
 #[derive(Debug, Default)]
 pub(super) struct Outages(BTreeMap<(SourceKind, String), Nanos>);
 

@@ -300,7 +300,7 @@ fn the_status_of_a_process_that_ends_is_kept() {
             "{state:?}"
         );
         child.wait().expect("it has ended");
-        // Its name stays, also where a scope is made anew.
+        // Its name stays, also if a scope is made anew.
         sampler.rescope(scope.clone());
     }
 }

@@ -15,7 +15,7 @@ pub enum Progress {
     Greeted,
     /// The operation has its answer.
     Complete(Answer),
-    /// The server closes a WebSocket, with this code where it gives one.
+    /// The server closes a WebSocket, with this code if it gives one.
     Closed(Option<u16>),
     /// WebSocket: the server has sent a message that is no answer.
     Pushed(Push),
@@ -71,7 +71,7 @@ pub struct Answer {
     pub keep_alive_s: u16,
     /// Payload bytes, without framing.
     pub body_bytes: u64,
-    /// The class in which the operation ends where the answer says that it failed.
+    /// The class in which the operation ends if the answer says that it failed.
     pub failed: Option<ErrorClass>,
 }
 

@@ -16,10 +16,10 @@ use crate::http1::head::decimal;
 pub(super) const GRPC_UNKNOWN: u8 = 2;
 /// The status of a call that broke the protocol.
 pub(super) const GRPC_INTERNAL: u8 = 13;
-/// In the Huffman code, which is one for each text.
+/// `grpc-status` in the Huffman code, which is unique for each text.
 const GRPC_STATUS_HUFFMAN: &[u8] = &[0x9a, 0xca, 0xc8, 0xb2, 0x12, 0x34, 0xda, 0x8f];
 
-/// Why an answer is malformed (RFC 9113, 8.1.1).
+/// The reason for which an answer is malformed (RFC 9113, 8.1.1).
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Malformation {
     /// A head without `:status`, or with one that is no number of three digits.

@@ -31,7 +31,7 @@ const WINDOW_DEFAULT: u32 = 65_535;
 const INTERIM_MAX: u8 = 32;
 /// The header table of either side before SETTINGS (RFC 9113, 6.5.2).
 const HEADER_TABLE_DEFAULT: u32 = 4_096;
-/// At the start of a header block, that its table has no size from now on (RFC 7541, 6.3).
+/// Bytes at the start of a header block that set the table's size to 0 from now on (RFC 7541, 6.3).
 const NO_HEADER_TABLE: &[u8] = &[0x20];
 /// Payload of our pings.
 const PING: &[u8; 8] = b"plimsoll";
@@ -631,7 +631,7 @@ impl Client {
         }
     }
 
-    /// The place of the stream's flight; `None` if it is over.
+    /// The place of the stream's flight; `None` if it has ended.
     fn place_of(&self, stream: u32) -> Result<Option<usize>, Fault> {
         if stream.is_multiple_of(2) || stream >= self.rest.next_stream {
             return fault(Code::PROTOCOL_ERROR, "a frame is for a stream that we have not begun");

@@ -217,7 +217,7 @@ pub(super) fn write_settings_ack(out: &mut Vec<u8>) {
     write_head(out, 0, Kind::Settings, ACK, 0);
 }
 
-/// Appends a header block as HEADERS and, where it is long, CONTINUATION.
+/// Appends a header block as HEADERS and, if it is long, CONTINUATION.
 pub(super) fn write_block(out: &mut Vec<u8>, stream: u32, block: &[u8], is_end: bool) {
     let mut flags = if is_end { END_STREAM } else { 0 };
     let mut kind = Kind::Headers;

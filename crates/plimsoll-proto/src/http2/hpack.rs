@@ -51,7 +51,7 @@ pub enum HpackError {
     /// Bytes that are no Huffman code.
     #[error("a text in a header block is not in the Huffman code")]
     Huffman,
-    /// A change of the table's size where none may be, or to a larger one than was allowed.
+    /// A change of the table's size if none may be, or to a larger one than was allowed.
     #[error("a header block sets a table size that was not allowed")]
     TableSize,
     /// The fields are larger than the bound.
@@ -88,7 +88,7 @@ pub enum Field<'a> {
     Literal {
         /// The entry, or 0.
         name_of: usize,
-        /// The name, where `name_of` is 0.
+        /// The name, if `name_of` is 0.
         name: Text<'a>,
         /// The value.
         value: Text<'a>,
@@ -145,7 +145,7 @@ impl<'a> Fields<'a> {
         Ok(Text { is_huffman, bytes })
     }
 
-    /// A number in the low `bits` of the next byte and, where it does not fit, in further ones.
+    /// A number in the low `bits` of the next byte and, if it does not fit, in further ones.
     fn number(&mut self, bits: u32) -> Result<usize, HpackError> {
         let (first, mut rest) = self.rest.split_first().ok_or(HpackError::Short)?;
         let most = (1usize << bits) - 1;
@@ -287,7 +287,7 @@ pub(super) fn static_entry(index: usize) -> Option<(&'static str, &'static str)>
     STATIC.get(index.checked_sub(1)?).copied()
 }
 
-/// Appends a field: as an entry of the static table where it is one, else literally, never to be added to
+/// Appends a field: as an entry of the static table if it is one, else literally, never to be added to
 /// the peer's table.
 pub fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {
     let of_name = || (1..).zip(STATIC).filter(|(_, (known, _))| *known == name);

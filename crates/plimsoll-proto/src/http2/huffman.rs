@@ -89,7 +89,7 @@ impl Code {
     }
 }
 
-/// Appends what `input` is the code of; false where it is not one: the end of string is in it, or
+/// Appends what `input` is the code of; false if it is not one: the end of string is in it, or
 /// padding of more than seven bits or other than ones.
 #[must_use]
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> bool {

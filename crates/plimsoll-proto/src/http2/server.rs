@@ -664,7 +664,7 @@ struct RequestHead {
 }
 
 impl RequestHead {
-    /// Notes a field; returns its name where it is an ordinary one.
+    /// Notes a field; returns its name if it is an ordinary one.
     fn take<'a>(&mut self, name: &'a [u8], value: &[u8]) -> Option<&'a str> {
         let name = std::str::from_utf8(name).unwrap_or_default();
         if let Some(pseudo) = name.strip_prefix(':') {

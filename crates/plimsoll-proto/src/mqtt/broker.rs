@@ -150,7 +150,7 @@ impl Broker {
 
     /// Handles bytes from the client up to the end of a packet; returns how many were consumed, and
     /// what the packet means, if one has ended. The answer is appended to `to.reply`, what is delivered to
-    /// `to.delivery`. After an error the reply ends with the reason, where the client's version has one.
+    /// `to.delivery`. After an error the reply ends with the reason, if the client's version has one.
     pub fn handle_bytes(
         &mut self,
         input: &[u8],

@@ -174,7 +174,7 @@ pub fn disconnect(out: &mut Vec<u8>) {
 }
 
 /// Appends an acknowledgement that begins with this byte: PUBACK, PUBREC, PUBREL, PUBCOMP. Version 5 lets everything
-/// after the identifier be left out where all is well.
+/// after the identifier be left out if all is well.
 pub(super) fn acknowledgement(out: &mut Vec<u8>, first: u8, id: u16) {
     let [high, low] = id.to_be_bytes();
     out.extend_from_slice(&[first, 2, high, low]);

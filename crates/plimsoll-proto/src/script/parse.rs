@@ -22,7 +22,7 @@ pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
 pub const STEPS_MAX: usize = 10_000;
 /// The most bytes that one operation, or one opening, sends.
 pub const SEND_BYTES_MAX: usize = 16 << 20;
-/// Longest text to be expected, and most bytes in which a marker or an expression is looked for where the
+/// Longest text to be expected, and most bytes in which a marker or an expression is looked for if the
 /// script says nothing.
 pub const EXPECT_BYTES_MAX: usize = 64 << 10;
 /// Most bytes in which a marker or an expression is looked for, and most that are awaited by number.

@@ -104,7 +104,7 @@ mod tests {
             ("ok", &[&b"it is o"[..], b"k now"][..], true),
             ("ok", &[b"it is o", b"", b"n"], false),
             ("ok", &[], false),
-            // Nothing in a text has a meaning of its own, also where it is not ASCII.
+            // No character of a text has a special meaning, also if it is not ASCII.
             ("a.c(", &[b"xa.c(y"], true),
             ("a.c(", &[b"abc("], false),
             ("grün", &["grün".as_bytes()], true),

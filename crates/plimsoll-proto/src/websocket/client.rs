@@ -22,12 +22,12 @@ use crate::http1::head::{self, Fed, PartialHead, is, tokens};
 use crate::http1::{RESPONSE_HEAD_BYTES_MAX, encode};
 use crate::kept::Kept;
 
-/// The key of every opening. The standard wants a new one for each; no server can tell, and the
-/// answer that proves that the server has read it is computed once.
+/// The key of every opening. The standard wants a new one for each, but no server can detect reuse, and the answer that
+/// proves that the server has read it is computed once.
 const KEY: &[u8; KEY_BYTES] = b"cGxpbXNvbGwtbG9hZC1saQ==";
 static ACCEPT: LazyLock<String> = LazyLock::new(|| accept_for(KEY));
-/// The masking key of every frame: what is sent is our own, so that nobody could choose bytes for an
-/// intermediary to see.
+/// The masking key of every frame: the payload is our own, so that no attacker could choose bytes for an intermediary
+/// to see.
 pub(super) const MASK: [u8; 4] = [0x9E, 0x37, 0x79, 0xB9];
 /// RFC 6455 7.4.1.
 const NORMAL_CLOSURE: u16 = 1000;
@@ -112,7 +112,7 @@ impl WebSocketError {
     }
 }
 
-/// With which code, and what that means (RFC 6455 7.4.1 and the registry of codes).
+/// Describes the close code and its meaning (RFC 6455 7.4.1 and the registry of codes).
 fn closing_words(code: Option<u16>) -> String {
     let Some(code) = code else { return "without a code".to_owned() };
     let meaning = match code {
@@ -146,7 +146,7 @@ pub fn opening(out: &mut Vec<u8>, target: &Target) {
     out.extend_from_slice(&encode::request(&target, true));
 }
 
-/// Appends `payload` as one message: text where it is UTF-8 and nothing else is asked for.
+/// Appends `payload` as one message: text if it is UTF-8 and nothing else is asked for.
 pub fn message(out: &mut Vec<u8>, payload: &[u8], frames: &Messages) {
     let is_text = !frames.is_binary && std::str::from_utf8(payload).is_ok();
     let mut opcode = if is_text { Opcode::Text } else { Opcode::Binary };
@@ -261,7 +261,7 @@ impl Client {
                     continue;
                 }
                 FrameProgress::Pong => {
-                    // A server may send others of its own accord (RFC 6455 5.5.3).
+                    // A server may send unsolicited pongs (RFC 6455 5.5.3).
                     if self.awaited != Awaited::Pong || self.messages.control_payload() != PING {
                         continue;
                     }
@@ -494,7 +494,7 @@ mod tests {
         let read = client.handle_bytes(&frames[first..], &mut reply);
         assert_eq!(read, Ok((frames.len() - first, Progress::Closed(Some(1000)))));
 
-        // What is wrong is told to the server, too.
+        // The error is reported to the server, too.
         for (frames, code, what) in [
             (&[0x81, 0x81, 1, 2, 3, 4, 5][..], 1002u16, "a server's frame is masked"),
             (&[0x81, 1, 0xFF], 1007, "not UTF-8"),
@@ -519,7 +519,7 @@ mod tests {
         let read = client.handle_bytes(&frames[8..], &mut Vec::new());
         assert_eq!(read, Ok((frames.len() - 8, complete(0))));
 
-        // A push before the answer is told from it by its stamp, however it is cut.
+        // A push before the answer is distinguished from it by its stamp, however it is cut.
         let stamp = Filling { run: 5, began: Nanos(77), ..Filling::default() }.stamp();
         let push = Push { bytes: 36, clock: 5, sent: Nanos(77) };
         let mut frames = Vec::new();

@@ -1,8 +1,8 @@
 //! WebSocket (RFC 6455): the opening handshake's fields, frames, and messages made of them.
 //!
-//! Both halves are here: a [`MessageReader`] is told which side it reads for. No extension is
-//! spoken, so that reserved bits and opcodes are errors. Payload is handed on as it comes and never kept, but
-//! for that of control frames, of which there are at most [`CONTROL_PAYLOAD_BYTES_MAX`].
+//! Both halves are here: a [`MessageReader`] is created for one side. No extension is spoken, so that reserved bits and
+//! opcodes are errors. Payload is passed on as it comes and never stored, except the payload of control frames, of
+//! which there are at most [`CONTROL_PAYLOAD_BYTES_MAX`].
 
 mod answers;
 mod client;

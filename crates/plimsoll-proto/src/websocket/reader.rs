@@ -15,7 +15,7 @@ use crate::kept::Kept;
 /// Payload is unmasked in pieces of this size.
 const PIECE_BYTES: usize = 1024;
 
-/// Which side reads.
+/// The side that reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Frames come from a server: not masked.
@@ -65,7 +65,7 @@ pub enum Progress {
     Ping,
     /// A pong is complete.
     Pong,
-    /// The peer closes, with this code where it gives one.
+    /// The peer closes, with this code if it gives one.
     Close(Option<u16>),
 }
 
@@ -110,7 +110,7 @@ impl MessageReader {
         }
     }
 
-    /// Reports whether it stands between messages, and nothing would be lost by dropping it.
+    /// Reports whether the reader is between messages, and dropping it would lose no state.
     pub const fn is_idle(&self) -> bool {
         self.head_bytes == 0 && self.message.is_none() && self.frame.is_none()
     }
@@ -221,8 +221,8 @@ impl MessageReader {
         Ok(())
     }
 
-    /// Hands on the payload of a message, keeps that of a control frame. `read` bytes of the frame
-    /// came before it.
+    /// Passes on the payload of a message, and stores the payload of a control frame. `read` bytes of the frame came
+    /// before it.
     fn handle_payload(
         &mut self,
         head: &FrameHead,

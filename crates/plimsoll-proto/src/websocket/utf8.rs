@@ -1,4 +1,4 @@
-//! Whether bytes that come in pieces are UTF-8 (RFC 3629), told as early as it can be.
+//! A check whether bytes that come in pieces are UTF-8 (RFC 3629), which fails as early as possible.
 
 use crate::kept::Kept;
 

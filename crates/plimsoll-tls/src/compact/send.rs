@@ -35,7 +35,7 @@ impl Compact {
         Ok(())
     }
 
-    /// Refuses bytes that the key cannot protect any more, where there will be no other key.
+    /// Refuses bytes that the key cannot protect any more, if there will be no other key.
     fn check_last_of(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
         let further = bytes.len().div_ceil(record::PLAINTEXT_BYTES_MAX) as u64 - 1;
         if self.tx.sequence.saturating_add(further) < self.suite.records_max() {

@@ -31,7 +31,7 @@ enum Moves {
     Gauge(f64, f64, f64),
     /// A counter's rate: the same.
     Rate(f64, f64, f64),
-    /// A counter that only moves above the tipping point, so much per second.
+    /// A counter that only moves above the tipping point, by this much per second.
     Above(f64),
     /// A gauge that only moves there.
     GaugeAbove(f64),
@@ -129,7 +129,7 @@ impl World {
             .with(Metric::ProcessRunDelaySeconds, &of, waited)
     }
 
-    /// A process of four threads that fill one CPU together; each waits for it for so much of the time there.
+    /// Adds a process of four threads that fill one CPU together; each waits for it for this share of the time there.
     fn taking_turns(self, waited: f64) -> Self {
         (0..4).fold(self.cpu("2", TIP), |world, n| {
             let ran = Moves::Rate(0.0, 1.0 / (4.0 * TIP), 0.25);
@@ -166,7 +166,7 @@ impl World {
         self.limit_that(limit, Moves::GaugeAbove(max), max)
     }
 
-    /// The control group of the server may write so often per second, which it does at `full_at`.
+    /// Lets the control group of the server write this many times per second, which it does at `full_at`.
     fn writing(self, per_second: f64, full_at: f64) -> Self {
         let of = [(Label::Cgroup, "haproxy"), (Label::Device, "vda"), (Label::Direction, "write")];
         let counted = Moves::Rate(0.0, per_second / full_at, per_second);

@@ -17,8 +17,7 @@ use super::repeats::Repeats;
 
 /// Cells of the grid within the narrowest interval of a mode.
 const CELLS_PER_WIDTH: f64 = 4.0;
-/// A search of a server that carries few operations per second may take so much more for a trial that has enough
-/// of them.
+/// Extension of a search if the server carries few operations per second, for a trial that has enough of them.
 pub(in super::super) const SLOW_EXTENSION: Nanos = Nanos::from_secs(300);
 /// The longest trial, in lengths of a confirmation.
 pub(super) const LONGEST: u64 = 4;

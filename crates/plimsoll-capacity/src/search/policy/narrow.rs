@@ -17,8 +17,8 @@ use super::memory::{Policy, Want};
 const WIDTH_SPREADS: f64 = 2.0;
 /// If the next verdict is foreseen so well, bits, further ones change nothing.
 const INFORMATION_MIN: f64 = 0.05;
-/// From an interval of this relative width on trials are as long as a confirmation: shorter ones may miss what
-/// such a run meets with.
+/// Relative width of the interval from which on trials are as long as a confirmation: shorter ones may miss slow
+/// stretches that such a run meets.
 const LONG_FROM: f64 = 0.3;
 /// Quantiles of the capacity at which the next load is looked for.
 const PROBES: [f64; 13] = [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98];

@@ -51,7 +51,7 @@ impl Policy {
     }
 
     pub(super) fn plan_sentinel(&mut self, known: &Known<'_>, fit: &Fit) -> Option<Want> {
-        // Where the speed changes within seconds a few more of them say little.
+        // If the speed changes within seconds a few more of them say little.
         let every =
             if fit.speeds.have_slow_seconds() { 2 * SENTINEL_EVERY } else { SENTINEL_EVERY };
         let due = self.sentinel.is_wanted || self.sentinel.verdicts >= every;
@@ -71,7 +71,7 @@ impl Policy {
     /// Returns the load of the next overload: the previous one if it still is an overload.
     pub(super) fn place_anchor(&mut self, known: &Known<'_>, fit: &Fit) -> Option<f64> {
         let upper = fit.upper.unwrap_or_else(|| self.grid.ceil(fit.posterior.quantile(0.95).exp()));
-        // An overload also where the server is fast.
+        // An overload also if the server is fast.
         let most = upper * fit.speeds.depth.exp();
         let fits = |anchor: &f64| ANCHOR_OVER.contains(&(anchor / most)) || self.sentinel.is_wanted;
         let anchor = self.sentinel.anchor.filter(fits).unwrap_or(OVERLOAD * most);

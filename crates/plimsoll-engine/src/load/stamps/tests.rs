@@ -44,7 +44,7 @@ fn connected() -> (Worker, Socket) {
     (worker, server)
 }
 
-/// Sends a request at `at`, where it came due so long before.
+/// Sends a request at `at`, with a delay after its due time.
 fn send(worker: &mut Worker, lag: Nanos, at: Nanos) {
     let intended = Nanos(at.0 - lag.0);
     worker.send_op(0, Op { intended, target: 0, is_recorded: false, again: 0 }, Nanos::ZERO, at);
