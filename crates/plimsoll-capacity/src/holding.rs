@@ -94,7 +94,7 @@ fn all_answered(held: &Held<'_>) -> Option<Check> {
     Some(Check::new(CheckId::Answered, level, [seen.at_least(swept.connections as f64)]))
 }
 
-/// A 4xx is the answer to a wrong path; a 5xx means that the server failed.
+/// Checks the statuses: a 4xx is the answer to a wrong path; a 5xx means that the server failed.
 fn statuses(tally: &Tally) -> Option<Check> {
     let failed = tally.failures.operations.get(ErrorClass::Status5xx);
     let refused = tally.failures.operations.get(ErrorClass::Status4xx);

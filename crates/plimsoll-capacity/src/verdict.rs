@@ -190,7 +190,7 @@ fn stable(
     Some((Check::new(CheckId::Stable, level, measures), missed_by))
 }
 
-/// A trial is only ended early when it is lost: by its goals, or by a guard that stopped it.
+/// Checks why a trial was ended early: only if it was lost, by its goals or by a guard that stopped it.
 fn aborted(measurement: &TrialMeasurement, goals: &[Check]) -> Option<Check> {
     measurement.aborted.then(|| {
         let measures = [

@@ -128,7 +128,7 @@ impl Wheel {
         Some(self.epoch + Nanos(u64::from(self.next_stop()) << TICK_SHIFT))
     }
 
-    /// The first tick after `at`, so that nothing fires early.
+    /// Returns the first tick after `at`, so that nothing fires early.
     fn tick_after(&self, at: Nanos) -> u32 {
         let ns = at.since(self.epoch).0;
         let tick = (ns >> TICK_SHIFT) + u64::from(ns & ((1 << TICK_SHIFT) - 1) != 0);
@@ -139,7 +139,7 @@ impl Wheel {
         u32::try_from(now.since(self.epoch).0 >> TICK_SHIFT).unwrap_or(u32::MAX - 1)
     }
 
-    /// The tick at which something is due or a higher level must be spread out.
+    /// Returns the tick at which something is due or a higher level must be spread out.
     fn next_stop(&self) -> u32 {
         let slot = (self.now as usize) % SLOTS;
         match self.next_occupied(0, slot) {
@@ -149,7 +149,7 @@ impl Wheel {
         }
     }
 
-    /// The first tick of the next turn of level 0 that has anything to spread out.
+    /// Returns the first tick of the next turn of level 0 that has anything to spread out.
     fn turn_after(&self) -> u32 {
         for level in 1..LEVELS {
             let shift = 8 * level as u32;
@@ -162,7 +162,7 @@ impl Wheel {
         u32::MAX
     }
 
-    /// The first non-empty slot of `level` at or after `from`.
+    /// Returns the first non-empty slot of `level` at or after `from`.
     fn next_occupied(&self, level: usize, from: usize) -> Option<usize> {
         let words = &self.occupied[level * SLOTS / 64..(level + 1) * SLOTS / 64];
         let mut word = from / 64;

@@ -251,7 +251,7 @@ impl Histogram {
     }
 }
 
-/// An encoding without compression.
+/// Returns an encoding without compression.
 fn uncompressed(bytes: Vec<u8>) -> Result<Vec<u8>, DecodeError> {
     let Some(deflated) = bytes.strip_prefix(&COMPRESSED) else { return Ok(bytes) };
     let mut plain = Vec::new();

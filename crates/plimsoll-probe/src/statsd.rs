@@ -137,7 +137,7 @@ impl Received {
         reading.sort();
     }
 
-    /// The state of the senders in a reading that began at `now`.
+    /// Returns the state of the senders in a reading that began at `now`.
     fn state(&mut self, now: Nanos) -> SourceState {
         let first = *self.first.get_or_insert(now);
         if std::mem::take(&mut self.datagrams) > 0 {

@@ -48,7 +48,7 @@ pub fn interface_towards(remote: IpAddr) -> Option<String> {
     String::from_utf8(name).ok()
 }
 
-/// The address that the kernel chooses.
+/// Returns the address that the kernel chooses.
 fn source_towards(remote: IpAddr) -> Option<IpAddr> {
     // Connecting a datagram socket sends nothing; the port does not matter.
     let remote = SocketAddr::new(remote, 9);
@@ -89,7 +89,7 @@ fn interface_addresses() -> Vec<(Vec<u8>, IpAddr)> {
     all
 }
 
-/// The internet address in a socket address, which is null or as long as its family says.
+/// Returns the internet address in a socket address, which is null or as long as its family says.
 fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     // SAFETY: not null, and every socket address begins with its family.
     let family = i32::from(unsafe { address.as_ref() }?.sa_family);

@@ -205,7 +205,7 @@ impl Message {
         });
     }
 
-    /// An attribute: its length, its kind, and what `fill` adds, padded to a multiple of 4.
+    /// Appends an attribute: its length, its kind, and what `fill` adds, padded to a multiple of 4.
     fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&[0, 0]);

@@ -64,7 +64,7 @@ fn is_own_descriptor(path: &Path) -> bool {
     OWN_STREAMS.iter().any(|stream| path == Path::new(stream)) || OWN_DESCRIPTORS.contains(&folder)
 }
 
-/// `true` if this user or root owns it.
+/// Reports whether this user or root owns it.
 fn is_own(found: &Metadata) -> bool {
     [0, geteuid().as_raw()].contains(&found.uid())
 }

@@ -86,7 +86,7 @@ struct Order {
     reply: SyncSender<io::Result<Child>>,
 }
 
-/// The way to the thread that starts children.
+/// Returns the way to the thread that starts children.
 fn spawner() -> io::Result<Sender<Order>> {
     static ORDERS: Mutex<Option<Sender<Order>>> = Mutex::new(None);
     let mut orders = thread::lock(&ORDERS);

@@ -15,7 +15,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_
 /// The bytes that are copied at a time.
 const COPIED_AT_ONCE: usize = 256 * 1024;
 
-/// The seals of a finished memory file.
+/// Returns the seals of a finished memory file.
 fn seals() -> SealFlags {
     SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE
 }

@@ -83,7 +83,7 @@ fn listen_queue(message: &[u8]) -> Option<ListenQueue> {
     })
 }
 
-/// The count of dropped packets among the attributes behind a socket.
+/// Returns the count of dropped packets among the attributes behind a socket.
 fn drops(attributes: &[u8]) -> Option<u32> {
     let memory = netlink::attribute(attributes, MEMORY)?;
     memory.get(DROPS_AT..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))

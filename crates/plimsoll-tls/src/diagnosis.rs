@@ -142,7 +142,7 @@ const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// The content of the next element, if it has this tag.
+    /// Returns the content of the next element, if it has this tag.
     fn content(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, content) = self.element()?;
         (found == tag).then_some(content)
@@ -164,7 +164,7 @@ impl<'a> Der<'a> {
     }
 }
 
-/// The common name in a distinguished name, or the organisation.
+/// Returns the common name in a distinguished name, or the organisation.
 fn name_of(name: &[u8]) -> String {
     let named = NAMES.iter().find_map(|kind| {
         let at = name.windows(kind.len()).position(|window| window == *kind)?;

@@ -391,7 +391,7 @@ impl Settling {
     }
 }
 
-/// The record at the front of `input`, if all of it is there.
+/// Returns the record at the front of `input`, if all of it is there.
 fn whole_record<'a>(input: &&'a [u8]) -> Option<&'a [u8]> {
     if !record::is_plausible(input) {
         return None;

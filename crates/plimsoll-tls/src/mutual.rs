@@ -26,7 +26,7 @@ use crate::identity::{certified_key, roots_from_pem};
 /// The name in the coordinator's certificate.
 const COORDINATOR: &str = "coordinator";
 
-/// The name in the certificate of agent `index`.
+/// Returns the name in the certificate of agent `index`.
 fn agent_name(index: u32) -> String {
     format!("agent-{index}")
 }

@@ -54,7 +54,7 @@ impl SharedTicketer {
     }
 }
 
-/// The key of the giver `name`.
+/// Returns the key of the giver `name`.
 fn key_of(shared: &hmac::Key, name: &[u8]) -> Option<LessSafeKey> {
     let key = hmac::sign(shared, name);
     UnboundKey::new(&AES_256_GCM, key.as_ref()).ok().map(LessSafeKey::new)

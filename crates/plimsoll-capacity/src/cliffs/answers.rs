@@ -89,7 +89,7 @@ impl<'a> Answers<'a> {
         Self { loads, durations, sum }
     }
 
-    /// The cliff at a peak, unless it is a queue.
+    /// Returns the cliff at a peak, unless it is a queue.
     fn cliff(&self, peak: &Peak, path: &Path, known: &[KnownTimer]) -> Option<Cliff> {
         let mut found = ascribe(peak, path, known);
         let doubt = match self.alike_at_lower_loads(peak) {

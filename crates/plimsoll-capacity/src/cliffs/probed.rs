@@ -26,7 +26,7 @@ pub fn rows(ends: &[ProbeEnd], known: &[KnownTimer]) -> Vec<ProbedTimer> {
     all.iter().zip(&typical).map(|(kind, end)| row(end, kind.len(), &typical, known)).collect()
 }
 
-/// The connection that waited the median time.
+/// Returns the connection that waited the median time.
 fn typical<'a>(ends: &[&'a ProbeEnd]) -> &'a ProbeEnd {
     let mut sorted = ends.to_vec();
     sorted.sort_by_key(|end| end.after);

@@ -145,7 +145,7 @@ pub(crate) fn difference(rounds: &[Pair], threshold: f64, error: f64) -> Option<
     })
 }
 
-/// A logarithm of a ratio as a relative difference.
+/// Returns a logarithm of a ratio as a relative difference.
 fn relative(log: f64) -> f64 {
     log.exp_m1()
 }

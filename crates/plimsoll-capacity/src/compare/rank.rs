@@ -61,7 +61,7 @@ impl Chance {
         Self(sums)
     }
 
-    /// The largest sum that is reached or undercut with at most a given probability, and that probability.
+    /// Returns the largest sum that is reached or undercut with at most a given probability, and that probability.
     fn rank_within(&self, share: f64) -> Option<(usize, f64)> {
         let mut below = 0.0;
         let cumulated = self.0.iter().map(|often| {

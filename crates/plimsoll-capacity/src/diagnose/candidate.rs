@@ -109,7 +109,7 @@ impl Candidate {
     }
 }
 
-/// The metric behind a resource, with what it belongs to.
+/// Returns the metric behind a resource, with what it belongs to.
 fn counter_name(resource: &Resource) -> String {
     let metric = match resource.kind {
         ResourceKind::ThreadCpu | ResourceKind::ProcessCpu => "process_cpu_seconds_total",

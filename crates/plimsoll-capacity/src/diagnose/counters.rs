@@ -123,7 +123,7 @@ fn refuses_with_503(scene: &Scene<'_>) -> bool {
     })
 }
 
-/// A share of the answers that is there above and was not below.
+/// Finds a share of the answers that is present above and was not below.
 fn grown(scene: &Scene<'_>, name: &str, of: fn(&Clients) -> f64) -> Option<Moved> {
     let share = |trial: &Trial<'_>| of(&trial.clients);
     let (below, above) = (scene.below.map(share), share(scene.above));

@@ -111,7 +111,7 @@ fn around<'a>(record: &'a Record<'a>) -> Option<Around<'a>> {
     Some(Around { below: Some(highest_met(record, upper)?), above })
 }
 
-/// The trial of the highest load up to `upper` that met the goals.
+/// Returns the trial of the highest load up to `upper` that met the goals.
 fn highest_met<'a>(record: &'a Record<'a>, upper: f64) -> Option<&'a Trial<'a>> {
     let good = |trial: &&Trial<'_>| trial.verdict == Verdict::Good && trial.load <= upper;
     record.trials.iter().filter(good).max_by(|a, b| a.load.total_cmp(&b.load))
@@ -127,7 +127,7 @@ fn longest<'a>(trials: impl Iterator<Item = &'a Trial<'a>>) -> Option<&'a Trial<
     })
 }
 
-/// The interval of the tipping point and what machines differ by between trials.
+/// Returns the interval of the tipping point, widened by the difference of machines between trials.
 fn widened((lower, upper): (f64, f64)) -> (f64, f64) {
     let by = (upper / lower - 1.0).clamp(WIDENED_MIN, WIDENED_MAX);
     (lower * (1.0 - by), upper * (1.0 + by))
@@ -212,7 +212,7 @@ fn named(candidate: &Candidate, around: &Around<'_>) -> Cause {
     }
 }
 
-/// The first other resource that is full beyond the tipping point.
+/// Returns the first other resource that is full beyond the tipping point.
 fn next(all: &[Candidate], cause: &Suspect, tip: (f64, f64)) -> Option<Limited> {
     all.iter()
         .filter(|c| (c.resource(), &c.host) != (&cause.resource, &cause.host))

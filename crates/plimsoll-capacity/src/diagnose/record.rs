@@ -227,7 +227,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The first of the readings that were made between two instants, and the one behind the last.
+/// Returns the first of the readings that were made between two instants, and the one behind the last.
 fn within(all: &[Reading], began: Nanos, ended: Nanos) -> (usize, usize) {
     let from = all.partition_point(|reading| reading.begin < began);
     (from, all.partition_point(|reading| reading.end <= ended))

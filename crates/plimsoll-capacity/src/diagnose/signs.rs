@@ -150,7 +150,7 @@ pub(super) fn first_of(
     signs.iter().find_map(|sign| scenes.iter().find_map(sign))
 }
 
-/// A limit that was reached above the tipping point, filled by the load.
+/// Finds a limit that was reached above the tipping point, filled by the load.
 fn full_limit(scene: &Scene<'_>) -> Option<Suspect> {
     let reached = scene.candidates.iter().find(|candidate| {
         let is_cpu = matches!(candidate.kind(), ResourceKind::Cpu | ResourceKind::ThreadCpu);
@@ -162,7 +162,7 @@ fn full_limit(scene: &Scene<'_>) -> Option<Suspect> {
     Some(reached.suspect(reached.usage.cause, Grade::Correlated, Missing::Line))
 }
 
-/// The hypervisor gives the CPUs to others: that makes answers late, and no others than they were.
+/// Finds a hypervisor that gives the CPUs to others: that makes answers late, but no other answers.
 fn stolen(scene: &Scene<'_>) -> Option<Suspect> {
     let above = usage::stolen(&scene.after);
     let is_refused_only = scene.above.clients.is_refused_only;

@@ -61,7 +61,7 @@ impl Usage {
         Self { resource, cause, used, capacity: 1.0, usable: None, is_full }
     }
 
-    /// The use of a resource with a limit per second.
+    /// Returns the use of a resource with a limit per second.
     fn of_rate(name: String, cause: Cause, used: f64, capacity: f64) -> Self {
         let resource = Resource::new(ResourceKind::Limit, name);
         let is_full = used >= LINK_FULL * capacity;
@@ -115,7 +115,7 @@ pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
     all
 }
 
-/// The growth of a counter of threads per second, by thread.
+/// Returns the growth of a counter of threads per second, by thread.
 fn grown(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(String, f64)> {
     let change = during.change();
     let rates = change.rates(metric, wanted);

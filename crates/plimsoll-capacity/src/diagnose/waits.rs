@@ -80,7 +80,7 @@ pub(super) fn blocked(scene: &Scene<'_>) -> Option<Suspect> {
     })
 }
 
-/// Processes of the server and behind it.
+/// Returns the processes of the server and behind it.
 fn served_by(scene: &Scene<'_>) -> Vec<String> {
     let is_ours = |role: Option<&str>| role == Some(Role::Client.name());
     let infos = scene.after.last().of(Metric::ProcessInfo, &[]);
@@ -99,7 +99,7 @@ pub(super) fn pauses(scene: &Scene<'_>) -> Option<Suspect> {
     Some(scene.suspect(Cause::PeriodicPause, Resource::new(ResourceKind::Concurrency, name), moved))
 }
 
-/// Times between the pauses of one trial, seconds.
+/// Returns the times between the pauses of one trial, seconds.
 fn spacings(trial: &Trial<'_>) -> Vec<f64> {
     let (begins, _) = begins(&trial.clients.outstanding, trial.load);
     let step = OUTSTANDING_SAMPLE.as_secs_f64();
@@ -128,7 +128,7 @@ fn unloaded<'a>(scene: &Scene<'a>) -> Option<&'a Trial<'a>> {
     good.min_by(|a, b| a.load.total_cmp(&b.load))
 }
 
-/// Median time in service at the lowest load that met the goals, seconds.
+/// Returns the median time in service at the lowest load that met the goals, seconds.
 fn unloaded_service(scene: &Scene<'_>) -> Option<f64> {
     unloaded(scene)?.clients.service
 }
@@ -263,7 +263,7 @@ struct Pool {
     masters: usize,
 }
 
-/// The threads of each process, the processes of each program, and the threads of all processes of a program.
+/// Returns the threads of each process, the processes of each program, and the threads of all processes of a program.
 fn pools(scene: &Scene<'_>) -> Vec<Pool> {
     let mut all: Vec<Pool> = Vec::new();
     let mut add = |name: &str, masters: usize| match all.iter_mut().find(|pool| pool.name == name) {

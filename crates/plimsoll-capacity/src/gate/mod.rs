@@ -80,7 +80,7 @@ fn of_searches(
     of(Side::Run, run).map(finding)
 }
 
-/// The interval that a search states of its figure.
+/// Returns the interval that a search states of its figure.
 fn stated(metric: GateMetric, find: &FindSummary) -> Option<Estimate> {
     // Bounds without a confidence are loads that were tried, and no interval.
     let found = &find.found;
@@ -107,7 +107,7 @@ fn below_minimum(find: &FindSummary) -> Option<Estimate> {
     Some(Estimate { value: upper, low: 0.0, high: upper })
 }
 
-/// The relative change from one interval to another.
+/// Returns the relative change from one interval to another.
 fn edge_to_edge(from: &Estimate, to: &Estimate) -> Estimate {
     Estimate {
         value: to.value / from.value - 1.0,

@@ -100,7 +100,7 @@ impl Stretch {
         self.latencies.count() + self.bad
     }
 
-    /// The latency of `rank` operations at most, in seconds.
+    /// Returns the latency of `rank` operations at most, in seconds.
     fn value_at_rank(&self, rank: u64) -> f64 {
         let mut below = 0;
         let mut buckets = self.latencies.buckets();
@@ -181,7 +181,7 @@ fn change(metric: GateMetric, from: f64, to: f64) -> f64 {
     }
 }
 
-/// The interval of the change over the stretches of both, without the `out` outermost changes at each end.
+/// Returns the interval of the change over the stretches of both, without the `out` outermost changes at each end.
 fn between(
     metric: GateMetric,
     baseline: &Stretches,

@@ -144,7 +144,7 @@ fn watched(run: &IterationRecord) -> Tally {
     tally
 }
 
-/// Scheduled transactions that did not end with status 200.
+/// Returns the number of scheduled transactions that did not end with status 200.
 fn unsuccessful(tally: &Tally) -> u64 {
     tally.errors_total() + tally.unsent + tally.ok.saturating_sub(transactions(tally))
 }

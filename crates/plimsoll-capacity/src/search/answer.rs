@@ -124,8 +124,8 @@ impl Known<'_> {
         (lower.min(slow), upper.max(fast))
     }
 
-    /// The least that the server carried in trials near the interval in which it was slower all the time, if it was
-    /// slow, fast and slow again, and overloads do not cost it as much.
+    /// Returns the least that the server carried in trials near the interval in which it was slower all the time, if it
+    /// was slow, fast and slow again, and overloads do not cost it as much.
     fn slow_at_times(&self, lower: f64, upper: f64) -> Option<f64> {
         let counted = self.guards.levels.counted(self.evidence);
         let usual = median_of(counted.iter().filter_map(reading).map(|reading| reading.y.exp()))?;

@@ -62,7 +62,7 @@ fn reading_sds(readings: &[Reading]) -> [f64; 2] {
     [READING_SD, reading_sd(readings)]
 }
 
-/// The logarithm of the marginal likelihood of segments that share their spread.
+/// Returns the logarithm of the marginal likelihood of segments that share their spread.
 fn marginal(segments: &[&[f64]], own_sds: [f64; 2], spreads: &[(f64, f64)]) -> f64 {
     let segments: Vec<Segment> = segments.iter().map(|values| Segment::of(values)).collect();
     let each = own_sds.into_iter().flat_map(|own| {

@@ -169,7 +169,7 @@ impl Evidence {
         !trial.good && self.is_starved(trial.conditions.starved)
     }
 
-    /// Trials that were not GOOD while others took the server's CPU.
+    /// Returns the trials that were not GOOD while others used the server's CPU.
     fn disturbed(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(|trial| self.is_disturbed(trial))
     }

@@ -133,7 +133,7 @@ impl Point {
         each.sum::<f64>() / MIXED as f64
     }
 
-    /// Weight of the trials at the load `x` that are GOOD.
+    /// Returns the weight of the trials at the load `x` that are GOOD.
     fn good(&self, x: f64, mixture: &Mixture) -> f64 {
         let share = self.above(x, mixture);
         let each = self.weights.iter().zip(LAPSES);
@@ -167,7 +167,7 @@ const fn good_share(share: f64, lapse: f64) -> f64 {
     GOOD_LAPSES + (1.0 - GOOD_LAPSES - lapse) * share
 }
 
-/// Entropy of a yes or no, bits.
+/// Returns the entropy of a yes or no, bits.
 fn entropy(p: f64) -> f64 {
     if p <= 0.0 || p >= 1.0 { 0.0 } else { -(p * p.log2() + (1.0 - p) * (1.0 - p).log2()) }
 }

@@ -242,7 +242,7 @@ impl RateSearch {
         self.fitted.update(&self.evidence, levels, &self.task, &self.policy.grid);
     }
 
-    /// The answer for what `reached` says of all that is known.
+    /// Returns the answer for `reached` and all that is known.
     fn answer_with(
         &self,
         reached: impl FnOnce(&Known<'_>) -> (Outcome, Landmarks),

@@ -57,7 +57,7 @@ impl Open {
     }
 }
 
-/// The rare goals with their places in the objective.
+/// Returns the rare goals with their places in the objective.
 fn rare_goals(slo: &Slo) -> impl Iterator<Item = (usize, &Goal)> {
     slo.goals.iter().enumerate().take(Slo::GOALS_MAX).filter(|(_, goal)| is_rare(goal))
 }

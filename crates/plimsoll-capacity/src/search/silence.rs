@@ -119,7 +119,7 @@ pub(super) fn is_unanswered(measurement: &TrialMeasurement) -> bool {
     tally.scheduled > 0 && tally.ok == 0 && tally.answers.status.is_empty()
 }
 
-/// The most frequent class of errors.
+/// Returns the most frequent class of errors.
 fn most_frequent(measurement: &TrialMeasurement) -> Option<ErrorClass> {
     let errors = measurement.tally.failures.operations.iter();
     errors.max_by_key(|(_, count)| *count).map(|(class, _)| class)

@@ -145,22 +145,21 @@ pub trait HoldProcedure {
     fn step(&self) -> Step;
     /// Handles the result of the step at `now`; the result of another step changes nothing.
     fn handle(&mut self, done: Done, now: Nanos);
-    /// Called before [`Self::handle`]: what was counted since the last step, and the connections held
-    /// now.
+    /// Takes the counts since the last step, and the connections held now; called before [`Self::handle`].
     fn handle_tally(&mut self, _tally: Tally, _held: u64) {}
-    /// During a ramp: what is used of the host's memory.
+    /// Takes the use of the host's memory during a ramp.
     fn handle_guard(&mut self, _gauges: &[Gauge]) {}
-    /// During a ramp: its progress.
+    /// Takes the progress of a ramp.
     fn handle_attempts(&mut self, _attempts: Attempts) {}
     /// Handles, during a storm, the counts of its clients at a time after the cut.
     fn handle_storm(&mut self, _counts: &StormCounts, _since: Nanos) {}
-    /// During a storm: the share of its clients that stops trying now.
+    /// Returns, during a storm, the share of its clients that stops trying now.
     fn poll_withdrawal(&mut self) -> Option<f64> {
         None
     }
-    /// The hold ends early: it was interrupted, or every agent was lost.
+    /// Ends the hold early: it was interrupted, or every agent was lost.
     fn handle_stop(&mut self);
-    /// The levels measured so far, if each is reported separately.
+    /// Returns the levels measured so far, if each is reported separately.
     fn plateaus(&self) -> &[Plateau] {
         &[]
     }
@@ -168,15 +167,15 @@ pub trait HoldProcedure {
     fn ends_when_empty(&self) -> bool {
         true
     }
-    /// The answer of the cycles completed so far; `None` if there are to be none.
+    /// Returns the answer of the cycles completed so far; `None` if there are to be none.
     fn cycles(&self) -> Option<CyclesSummary> {
         None
     }
-    /// The level that is being tried, if levels are trials.
+    /// Returns the level that is being tried, if levels are trials.
     fn trial(&self) -> Option<TrialRequest> {
         None
     }
-    /// The next level that was judged.
+    /// Returns the next level that was judged.
     fn poll_record(&mut self) -> Option<TrialRecord> {
         None
     }
@@ -304,7 +303,7 @@ impl Staircase {
         self.held - (self.held as f64 * share).round() as u64
     }
 
-    /// After a level was swept: the next one, or the hold.
+    /// Returns the stage after a level was swept: the next one, or the hold.
     fn after_level(&mut self) -> Stage {
         if self.settings.ends_at_losses
             && !self.is_last
@@ -323,7 +322,7 @@ impl Staircase {
         }
     }
 
-    /// After the last level was held: the end, or the rest of a cycle.
+    /// Returns the stage after the last level was held: the end, or the rest of a cycle.
     const fn after_hold(&self) -> Stage {
         if self.settings.cycles > 0 { Stage::Draining } else { Stage::Ended }
     }
@@ -340,7 +339,7 @@ impl Staircase {
         (count > 0).then_some(ServerFailure::Silent { count, asked })
     }
 
-    /// The limit of the server that the last level exceeded, if connections were missing or silent there.
+    /// Returns the limit of the server that the last level exceeded, if connections were missing or silent there.
     fn full_limit(&self) -> Option<HoldEnd> {
         self.losses()?;
         let asked = self.plateaus.last()?.asked;

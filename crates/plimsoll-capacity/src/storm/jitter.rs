@@ -62,19 +62,19 @@ impl JitterSearch {
         Some(next.clamp(LEAST, MOST))
     }
 
-    /// The longest jitter that did not suffice.
+    /// Returns the longest jitter that did not suffice.
     fn missed(&self) -> Option<Nanos> {
         self.storms.iter().filter(|(_, good)| !good).map(|(jitter, _)| *jitter).max()
     }
 
-    /// The shortest jitter that sufficed, above all that did not.
+    /// Returns the shortest jitter that sufficed, above all that did not.
     fn enough(&self) -> Option<Nanos> {
         let missed = self.missed();
         let good = self.storms.iter().filter(|(jitter, good)| *good && Some(*jitter) > missed);
         good.map(|(jitter, _)| *jitter).min()
     }
 
-    /// The number of storms that were survived with this jitter.
+    /// Returns the number of storms that were survived with this jitter.
     fn survived(&self, jitter: Nanos) -> usize {
         self.storms.iter().filter(|storm| **storm == (jitter, true)).count()
     }

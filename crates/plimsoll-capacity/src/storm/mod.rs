@@ -420,7 +420,7 @@ impl StormSearch {
         self.stage = Stage::Storming;
     }
 
-    /// The next jitter to try, once the largest storm without it is known.
+    /// Returns the next jitter to try, once the largest storm without it is known.
     fn next_jitter(&mut self, fit: Option<&Fit>, outcome: &Outcome, now: Nanos) -> Option<Nanos> {
         let StormSettings { try_jitter, highest, recover, limits, .. } = &self.settings;
         let fit = fit.filter(|_| *try_jitter && *outcome == Outcome::Regular)?;

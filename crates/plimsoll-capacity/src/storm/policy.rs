@@ -124,7 +124,7 @@ pub(super) fn next(
     }
 }
 
-/// The size that says most about the largest storm.
+/// Returns the size that says most about the largest storm.
 fn most_informative(fit: &Fit) -> u64 {
     let (from, to) = (fit.quantile(0.02).max(1.0).ln(), fit.quantile(0.98).max(1.0).ln());
     let at = |step: u32| from + (to - from) * f64::from(step) / f64::from(CANDIDATES);
@@ -133,7 +133,7 @@ fn most_informative(fit: &Fit) -> u64 {
     informative.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(1, |(cut, _)| cut)
 }
 
-/// The outcome, once no further storm is needed.
+/// Returns the outcome, once no further storm is needed.
 fn settled(evidence: &Evidence, fit: Option<&Fit>, settings: &StormSettings) -> Option<Outcome> {
     let fit = fit?;
     let (good_at_highest, bad_at_highest) = evidence.at(settings.highest);

@@ -89,7 +89,7 @@ impl Withdrawals {
     }
 }
 
-/// The longest time of one attempt of a client.
+/// Returns the longest time of one attempt of a client.
 fn attempt(settings: &StormSettings) -> Nanos {
     settings.patience + settings.pause
 }

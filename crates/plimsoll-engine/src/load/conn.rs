@@ -264,7 +264,7 @@ impl Parsers {
         }
     }
 
-    /// The connection at `index` needs no parser for now.
+    /// Stores the state of the connection at `index`, which needs no parser for now.
     #[inline]
     fn leave(&mut self, number: u32, index: u32) {
         if let Some(rest) = self.rests.get_mut(index as usize)
@@ -398,7 +398,7 @@ impl Slab {
         slot_mut(&mut self.lanes, index, || NO_LANE)
     }
 
-    /// The slot has a new owner, or none.
+    /// Resets the lane of a slot that has a new owner, or none.
     fn forget_lane(&mut self, index: u32) {
         if let Some(lane) = self.lanes.get_mut(index as usize) {
             *lane = NO_LANE;

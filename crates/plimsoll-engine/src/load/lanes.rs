@@ -357,8 +357,7 @@ impl Worker {
         }
     }
 
-    /// The server has not begun the slot's operation: it is sent again, on whatever connection is free,
-    /// and its latency still counts from its intended start.
+    /// Queues the slot's operation again, which the server has not begun: any free connection may send it.
     fn requeue(&mut self, index: u32, now: Nanos) {
         let connection = self.conns.slab.connection_of(index);
         let again = self.conns.slab.lane(index).again;
@@ -385,7 +384,7 @@ impl Worker {
         }
     }
 
-    /// The server has announced that it begins no further stream.
+    /// Handles the server's announcement that it begins no further stream.
     fn handle_draining(&mut self, connection: u32, now: Nanos) {
         self.meter.tally().answers.streams.goaways += 1;
         let hot = &mut self.conns[connection];

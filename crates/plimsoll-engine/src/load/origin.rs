@@ -175,7 +175,7 @@ fn connect_any(
     Ok(Begun { socket, progress, is_local: remote.ip().is_loopback(), lease: None })
 }
 
-/// The source whose turn it is among those that can reach `remote`.
+/// Returns the source whose turn it is among those that can reach `remote`.
 fn nth_of_family(sources: &[IpAddr], remote: SocketAddr, nth: u64) -> Option<IpAddr> {
     let fitting = |source: &&IpAddr| source.is_ipv4() == remote.is_ipv4();
     let count = sources.iter().filter(fitting).count();

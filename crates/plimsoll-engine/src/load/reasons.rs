@@ -27,7 +27,7 @@ const ANSWER_BYTES_MAX: usize = 4 << 10;
 
 /// A failure that knows its reason.
 pub(super) trait Why: fmt::Display {
-    /// The reason, typed if it is known.
+    /// Returns the reason, typed if it is known.
     fn reason(&self) -> Reason;
 }
 

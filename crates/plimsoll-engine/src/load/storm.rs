@@ -92,7 +92,7 @@ impl StormRun {
         self.wait(0, now);
     }
 
-    /// A client that has made `attempts` waits for the next one.
+    /// Makes a client that has made `attempts` wait for the next one.
     fn wait(&mut self, attempts: u32, from: Nanos) {
         let share = self.next_share();
         let pause = self.clients.reconnect.pause(attempts, share);

@@ -46,7 +46,7 @@ impl Worker {
         }
     }
 
-    /// The next connection's request may be sent.
+    /// Gives the next connection its turn, since its request may be sent.
     fn take_turn(&mut self, now: Nanos) {
         let Some(sweep) = self.demand.sweep() else { return };
         let Some(intended) = sweep.intended() else { return };

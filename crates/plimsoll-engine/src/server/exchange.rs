@@ -635,7 +635,7 @@ impl<S: Service> Exchange<S> {
         self.conns.set_deadline(index, LINGER_TIMEOUT);
     }
 
-    /// The time of the phase is up.
+    /// Handles the end of the phase's time.
     fn handle_deadline(&mut self, index: u32) {
         let is_acknowledging = self.is_acknowledging(index);
         let conn = &mut self.conns.slab[index];

@@ -114,7 +114,7 @@ impl<S: Service> Exchange<S> {
         self.payload.clear();
     }
 
-    /// The client leaves more publishes open than it may.
+    /// Ends a connection whose client leaves more publishes open than it may.
     fn end_for_excess(&mut self, index: u32) {
         let flags = &mut self.conns.slab[index].flags;
         flags.set(LINGER);

@@ -11,10 +11,10 @@ pub trait Service: Send + 'static {
     /// A body is this, repeated and cut to size. Not empty.
     const PATTERN: &'static [u8];
 
-    /// One header of a request; `name` in the peer's spelling.
+    /// Handles one header of a request; `name` in the peer's spelling.
     fn handle_header(&mut self, notes: &mut Self::Notes, name: &str, value: &[u8]);
 
-    /// A complete request.
+    /// Handles a complete request.
     fn handle_request(&mut self, notes: &Self::Notes, request: &Request) -> Answer;
 
     /// Returns the pause before the next piece of an answer. `token` is what the

@@ -85,7 +85,7 @@ impl<S: Service> Exchange<S> {
         self.watch_streams(index);
     }
 
-    /// The request of a stream is complete: puts it to the service.
+    /// Puts the complete request of a stream to the service.
     fn begin_stream_answer(&mut self, server: &mut Server<Answering<S::Notes>>, place: usize) {
         let stream = &mut server.streams[place];
         self.counters.request_body_bytes.add(stream.body_bytes);

@@ -99,7 +99,7 @@ impl<S: Service> Worker<S> {
         Ok(())
     }
 
-    /// The time until the next timer.
+    /// Returns the time until the next timer.
     fn poll_timeout(&self) -> Option<u64> {
         let waits = [self.exchange.poll_timeout(), self.accept_paused_until, self.tidies_at()];
         waits.into_iter().flatten().min().map(|at| at.since(self.now()).0)
@@ -116,7 +116,7 @@ impl<S: Service> Worker<S> {
         self.exchange.handle_ready(ready);
     }
 
-    /// The time of the current event or timer.
+    /// Returns the time of the current event or timer.
     const fn now(&self) -> Nanos {
         self.exchange.conns.now
     }

@@ -92,7 +92,7 @@ impl Script {
     }
 }
 
-/// The bytes that `kind` sends.
+/// Returns the bytes that `kind` sends.
 fn request(kind: ProbeKind, target: &Target, slow_ms: u64) -> Vec<u8> {
     let mut target = target.clone();
     target.body = target.body.truncated(BODY_BYTES_MAX);

@@ -19,7 +19,7 @@ pub const SMALL_BODY_BYTES_MAX: usize = 64 << 10;
 pub trait BodyStore: fmt::Debug + Send + Sync {
     /// All of them.
     fn bytes(&self) -> &[u8];
-    /// The path by which other processes of this host open it.
+    /// Returns the path by which other processes of this host open it.
     fn path(&self) -> String;
 }
 

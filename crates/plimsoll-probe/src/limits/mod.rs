@@ -159,7 +159,7 @@ pub fn conntrack(root: &Path) -> Option<(u64, u64)> {
     ))
 }
 
-/// Negative if a network namespace shares the host's table.
+/// Returns the number of buckets, negative if a network namespace shares the host's table.
 fn buckets(path: &Path) -> Option<u64> {
     let text = file::text(path).ok()?;
     text.trim().parse::<i64>().ok().map(i64::unsigned_abs)

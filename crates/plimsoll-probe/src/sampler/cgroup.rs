@@ -53,7 +53,7 @@ impl GroupsRead {
     }
 }
 
-/// The number of `name`, for a reading.
+/// Returns the number of `name`, for a reading.
 fn value(text: &str, name: &str) -> Option<f64> {
     figure(text, name).map(|number| number as f64)
 }

@@ -87,7 +87,7 @@ impl Sampler {
         reading_of(|reading| self.read_all(reading))
     }
 
-    /// The sockets of servers and backends, which may listen.
+    /// Returns the sockets of servers and backends, which may listen.
     fn owners(&self) -> Owners {
         let processes = self.scope.processes.iter().filter(|one| one.role != Role::Client);
         let sockets = processes.flat_map(|process| {

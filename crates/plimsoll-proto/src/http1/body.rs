@@ -113,7 +113,7 @@ impl Body {
         Ok((input.len(), false))
     }
 
-    /// The step that follows a byte of chunk framing.
+    /// Returns the step that follows a byte of chunk framing.
     fn after_byte(&mut self, byte: u8) -> Result<Step, BodyError> {
         use BodyError::Malformed;
         self.count_line_byte()?;

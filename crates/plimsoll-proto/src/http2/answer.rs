@@ -136,7 +136,7 @@ pub(super) fn read_head(
 }
 
 impl AnswerHead {
-    /// Only the first problem is reported.
+    /// Notes a problem; only the first one is reported.
     fn malform(&mut self, malformation: Malformation) {
         self.malformed.get_or_insert(malformation);
     }
@@ -166,13 +166,13 @@ fn own_name(name: Text<'_>, scratch: &mut Vec<u8>, head: &mut AnswerHead) -> Opt
     })
 }
 
-/// RFC 9113, 8.2.1.
+/// Reports whether these bytes are allowed in a name (RFC 9113, 8.2.1).
 fn is_name(bytes: &[u8]) -> bool {
     let is_bad = |byte: u8| matches!(byte, 0..=0x20 | b'A'..=b'Z' | b':' | 0x7F..);
     !bytes.is_empty() && !bytes.iter().fold(false, |bad, byte| bad | is_bad(*byte))
 }
 
-/// RFC 9113, 8.2.1.
+/// Reports whether these bytes are allowed in a value (RFC 9113, 8.2.1).
 fn is_value(bytes: &[u8]) -> bool {
     let is_bad = |byte: u8| matches!(byte, 0 | b'\n' | b'\r');
     let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));

@@ -145,7 +145,7 @@ impl<'a> Fields<'a> {
         Ok(Text { is_huffman, bytes })
     }
 
-    /// A number in the low `bits` of the next byte and, if it does not fit, in further ones.
+    /// Returns a number in the low `bits` of the next byte and, if it does not fit, in further ones.
     fn number(&mut self, bits: u32) -> Result<usize, HpackError> {
         let (first, mut rest) = self.rest.split_first().ok_or(HpackError::Short)?;
         let most = (1usize << bits) - 1;

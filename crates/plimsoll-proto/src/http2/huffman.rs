@@ -73,7 +73,7 @@ impl Code {
         code
     }
 
-    /// The symbol whose code begins `bits`, of which the top one is the next, and its length.
+    /// Returns the symbol whose code begins `bits`, of which the top one is the next, and its length.
     const fn symbol(&self, bits: u32) -> Option<(u16, usize)> {
         let mut length = 9;
         while length <= LENGTH_MAX {
@@ -130,7 +130,7 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> bool {
 mod tests {
     use super::*;
 
-    /// The code of `text`, padded.
+    /// Returns the code of `text`, padded.
     fn encode(text: &[u8]) -> Vec<u8> {
         let code_of = |symbol: u8| {
             let length = LENGTHS[usize::from(symbol)];

@@ -116,7 +116,7 @@ pub enum BrokerError {
 }
 
 impl BrokerError {
-    /// The reason code of version 5.
+    /// Returns the reason code of version 5.
     const fn reason(self) -> u8 {
         match self {
             Self::Malformed(_) => MALFORMED_PACKET,
@@ -256,7 +256,7 @@ impl Broker {
         }
     }
 
-    /// A message is complete.
+    /// Ends a complete message.
     fn end_payload(&mut self, to: Output<'_>) {
         let (answer, delivered) = self.partial.split_at(self.answer_bytes.into());
         to.reply.extend_from_slice(answer);
@@ -386,7 +386,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The next bytes, whose length is in the two before.
+    /// Returns the next bytes, whose length is in the two before.
     fn bytes(&mut self) -> Result<&'a [u8], BrokerError> {
         if let [high, low, behind @ ..] = self.rest {
             let length = usize::from(u16::from_be_bytes([*high, *low]));
@@ -571,7 +571,7 @@ fn subscribe(
     Ok(())
 }
 
-/// The quality of service that the options of a subscription ask for.
+/// Returns the quality of service that the options of a subscription ask for.
 fn quality(options: u8, version: MqttVersion) -> Result<u8, BrokerError> {
     let qos = options & 3;
     let is_valid = match version {

@@ -154,7 +154,7 @@ impl Client {
         Ok((input.len(), Progress::NeedMore))
     }
 
-    /// A packet is complete: returns its meaning.
+    /// Returns the meaning of a packet that is complete.
     fn end_packet(&mut self, first: u8, reply: &mut Vec<u8>) -> Result<Progress> {
         if is_delivery(first) || first == PUBREL {
             answer_delivery(&self.reader, first, self.version, reply)?;

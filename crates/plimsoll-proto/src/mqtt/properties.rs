@@ -166,7 +166,7 @@ fn split_packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((first, content, behind))
 }
 
-/// The reason string of a packet with a failing reason.
+/// Returns the reason string of a packet with a failing reason.
 fn text_of(first: u8, content: &[u8]) -> Option<&[u8]> {
     let (code, properties) = match (first, content) {
         (CONNACK, [_, code, properties @ ..])

@@ -254,7 +254,7 @@ impl<const KEPT: usize> Reader<KEPT> {
         Ok(())
     }
 
-    /// The next property begins, or the payload behind the last one.
+    /// Begins the next property, or the payload behind the last one.
     const fn begin_property(&mut self) {
         self.part = if self.properties == 0 { Part::Payload } else { Part::Property };
         self.kept_bytes = ID_BYTES;

@@ -285,7 +285,7 @@ impl Window {
         Ok((consumed, Progress::NeedMore))
     }
 
-    /// A packet is complete: returns its meaning.
+    /// Returns the meaning of a packet that is complete.
     fn end_packet(&mut self, first: u8) -> Result<Progress> {
         if is_delivery(first) || first == PUBREL {
             if let Some(greeting) = &mut self.greeting {

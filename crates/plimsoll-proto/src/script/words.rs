@@ -50,7 +50,7 @@ fn bare(text: &str) -> (&str, &str) {
     text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()))
 }
 
-/// The text up to the closing quotation mark, and what follows.
+/// Returns the text up to the closing quotation mark, and what follows.
 fn quoted(text: &str) -> Result<(Vec<u8>, &str), String> {
     let mut bytes = Vec::new();
     let mut chars = text.char_indices();

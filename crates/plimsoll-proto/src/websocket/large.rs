@@ -39,7 +39,7 @@ impl Layout {
         head.len() as u64
     }
 
-    /// The bytes of every frame but the last one.
+    /// Returns the bytes of every frame but the last one.
     fn frame_bytes(&self) -> u64 {
         self.head_bytes(0) + self.each
     }

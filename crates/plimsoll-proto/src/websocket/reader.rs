@@ -256,7 +256,7 @@ impl MessageReader {
         Ok(())
     }
 
-    /// The frame is complete; what that means, if it ends anything.
+    /// Ends a complete frame; returns its meaning, if it ends anything.
     fn end_frame(&mut self, head: &FrameHead) -> Result<Option<Progress>, FrameError> {
         let progress = match head.opcode {
             Opcode::Ping => Progress::Ping,

@@ -69,7 +69,7 @@ impl Slice {
         if total > index { (total - index).div_ceil(of) } else { 0 }
     }
 
-    /// The `nth` number of this part.
+    /// Returns the `nth` number of this part.
     const fn nth(self, nth: u32) -> u64 {
         self.index as u64 + nth as u64 * self.of as u64
     }
@@ -286,7 +286,7 @@ impl PortAllocator {
 }
 
 impl Ring {
-    /// A slot that may be tried now.
+    /// Returns a slot that may be tried now.
     fn take(&mut self, now_ns: u64) -> Option<(u32, Origin)> {
         if self.next_fresh < self.slots {
             self.next_fresh += 1;

@@ -105,7 +105,7 @@ impl Compact {
         self.send_key_update(thread, KEY_UPDATE_NOT_REQUESTED, out)
     }
 
-    /// The message under the old key, then the new key.
+    /// Sends the KeyUpdate message under the old key, then switches to the new key.
     fn send_key_update(
         &mut self,
         thread: &mut ThreadContext,

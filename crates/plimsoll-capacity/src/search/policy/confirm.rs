@@ -220,7 +220,7 @@ impl Policy {
         Outcome::Regular
     }
 
-    /// The highest load of the grid that most trials meet, at most `lower`.
+    /// Returns the highest load of the grid that most trials meet, at most `lower`.
     fn confirmed_load(&self, known: &Known<'_>, fit: &Fit, lower: f64) -> f64 {
         let lowest = self.lowest();
         let mut load = lower;
