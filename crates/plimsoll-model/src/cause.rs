@@ -84,7 +84,7 @@ catalogue! {
         SessionCache = "session-cache":
             "session tickets, or a larger session cache with a longer lifetime";
         LogWrites = "log-writes":
-            "logs that nobody waits for: a buffer, a ring, a faster reader, or none";
+            "logs that do not block the server: a buffer, a ring, a faster reader, or none";
         PeriodicPause = "periodic-pause":
             "shorter or rarer pauses: heap and garbage collection, snapshots, jobs that stop all threads";
         ServerMaxconn = "server-maxconn":

@@ -251,7 +251,7 @@ pub struct StampSummary {
     pub counts: StampCounts,
 }
 
-/// Messages that servers sent of their own accord.
+/// Messages that servers sent unasked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct PushSummary {

@@ -57,7 +57,7 @@ counters! {
     conns_upgraded,
     /// WebSocket messages and MQTT publishes received completely.
     messages,
-    /// WebSocket messages sent of our own accord.
+    /// WebSocket messages sent unasked.
     pushes,
     /// MQTT messages that were delivered, once or twice.
     deliveries,

@@ -253,7 +253,7 @@ fn without_scheme(text: &str) -> Problem {
 fn host_and_port(authority: &str) -> Result<(String, &str), Problem> {
     let Some(bracketed) = authority.strip_prefix('[') else {
         if authority.parse::<Ipv6Addr>().is_ok() {
-            let what = "is malformed: an IPv6 address stands in brackets".to_owned();
+            let what = "is malformed: an IPv6 address is written in brackets".to_owned();
             return Err((what, format!("write [{authority}]")));
         }
         let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
@@ -265,7 +265,7 @@ fn host_and_port(authority: &str) -> Result<(String, &str), Problem> {
     let port = match after.strip_prefix(':') {
         Some(port) => port,
         None if after.is_empty() => "",
-        None => return Err(malformed("behind the brackets stands something else than a port")),
+        None => return Err(malformed("only a port may follow the brackets")),
     };
     let (address, zone) = match inside.split_once('%') {
         None => (inside, None),
@@ -491,7 +491,7 @@ mod tests {
             ("http://a:+80", "is malformed: the port"),
             ("http://u:p@a/", "is malformed: user and password belong in --header"),
             ("http://a b/", "is malformed: its host has the character ' '"),
-            ("http://::1/", "is malformed: an IPv6 address stands in brackets; write [::1]"),
+            ("http://::1/", "is malformed: an IPv6 address is written in brackets; write [::1]"),
             ("http://[::1", "is malformed: a bracket is not closed"),
             ("http://[::1]80", "is malformed: behind the brackets"),
             ("http://[a]/", "is malformed: [a] is not an IPv6 address"),

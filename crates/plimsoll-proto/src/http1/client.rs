@@ -94,7 +94,7 @@ pub enum ResponseError {
     /// Bytes for which no request is open. The answer before them is complete.
     #[error(
         "the server sent bytes that no request asked for: more behind an answer than its head announces (HEAD, \
-         204 and 304 have no body), or an answer of its own accord; correct the server"
+         204 and 304 have no body), or an unrequested answer; correct the server"
     )]
     Unrequested,
     /// Larger than this client reads.

@@ -168,7 +168,7 @@ impl Parser<'_> {
                 }
                 self.push(line, Action::Sleep(time))?;
             }
-            ("loop" | "end", _) => return Err(format!("{name} stands alone in its line")),
+            ("loop" | "end", _) => return Err(format!("{name} must be alone in its line")),
             ("repeat", _) => return Err("repeat is followed by a number".to_owned()),
             ("send", _) => return Err(SENDS.to_owned()),
             ("expect", _) => return Err(EXPECTATIONS.to_owned()),
@@ -311,7 +311,7 @@ fn complete(opening: Vec<Step>, mut operation: Vec<Step>) -> Result<Script, Stri
         if let [before, Step { action: Action::Sleep(_), line }] = pair
             && matches!(before.action, Action::Send(_) | Action::SendBody)
         {
-            return Err(format!("a sleep follows an expect, or stands before end (line {line})"));
+            return Err(format!("a sleep must follow an expect, or come before end (line {line})"));
         }
     }
     let slept = |step: &Step| match step.action {
