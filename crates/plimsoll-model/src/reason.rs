@@ -101,7 +101,7 @@ pub enum CertificateFault {
     /// Anything else, in the words of the TLS library.
     #[error("{text}")]
     Other {
-        /// These words.
+        /// A free text.
         text: String,
     },
 }
@@ -140,7 +140,7 @@ pub enum MqttPacket {
     Disconnect,
 }
 
-/// Why an operation or a connection failed.
+/// The reason for which an operation or a connection failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Reason {
@@ -208,7 +208,7 @@ pub enum Reason {
     },
     /// Anything else, in the words of what noticed it.
     Other {
-        /// These words.
+        /// A free text.
         detail: String,
     },
 }

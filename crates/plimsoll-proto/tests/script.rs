@@ -269,7 +269,7 @@ fn a_bad_script_is_refused_with_its_line() {
         ("loop\nsend \"a\"\nexpect /a\nend", "line 3: the slash of the expression"),
         ("loop\nsend \"a\"\nexpect close\nsend \"b\"\nend", "expect close is the last"),
         ("sleep 1s\nloop\nsend \"a\"\nend", "a sleep belongs into the loop"),
-        ("loop\nsend \"a\"\nsleep 1s\nsend \"b\"\nend", "a sleep follows an expect"),
+        ("loop\nsend \"a\"\nsleep 1s\nsend \"b\"\nend", "a sleep must follow an expect"),
         ("loop\nsend \"a\"\nexpect 1\nsleep 2h\nend", "line 4: a sleep takes"),
         ("loop\nsend \"a\"\nrepeat 3\nexpect 1\nsleep 30m\nend\nend", "sleeps for more than 1h"),
         ("loop\nsend \"a\"\nrepeat 0\nend\nend", "line 3: repeat is followed by a number from 1"),

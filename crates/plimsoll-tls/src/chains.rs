@@ -34,7 +34,7 @@ struct Good {
 }
 
 impl Good {
-    /// Not from the future either: the host's clock may have been set back.
+    /// Reports whether a time is recent, and not in the future either: the host's clock may have been set back.
     fn is_fresh(&self, now: UnixTime) -> bool {
         let age_s = now.as_secs().checked_sub(self.checked.as_secs());
         age_s.is_some_and(|age_s| age_s < TRUSTED_FOR.as_secs())

@@ -111,7 +111,7 @@ pub enum TlsError {
     /// The peer's certificate was not accepted here.
     #[error("the peer's certificate is not trusted: {fault}")]
     Untrusted {
-        /// Why not.
+        /// The reason.
         fault: CertificateFault,
     },
     /// The peer's first bytes are no record of TLS.

@@ -106,7 +106,7 @@ impl<'a> Answers<'a> {
         Some(made(peak, Stretch::Operation, Closer::Success, found))
     }
 
-    /// Why it may be a queue after all, if lower loads do not say.
+    /// Returns a reason for which it may be a queue after all, if lower loads do not decide.
     fn doubt(&self) -> Option<&'static str> {
         if self.loads.len() > 1 {
             return Some("; no lower load shows whether it is a queue, which depends on the load");

@@ -17,7 +17,7 @@ const KERNEL_LATE: std::ops::RangeInclusive<f64> = -0.001..=0.05;
 const DELAYED_ACK_MS: std::ops::RangeInclusive<f64> = 39.9..=46.0;
 /// Name of the timer that delays an answer of two small writes for that time.
 pub(super) const DELAYED_ACK: &str = "near 0.04 s (delayed ACK with Nagle's algorithm)";
-/// After what times Linux sends again: the smallest timeout, doubled each time, all added up.
+/// Times after which Linux retransmits: the smallest timeout, doubled each time, all added up.
 const RETRANSMISSIONS_MS: [f64; 3] = [200.0, 600.0, 1_400.0];
 /// The most that the kernel is late with that: round trips (the timeout begins with one, and the
 /// answer takes another), a fraction of the timeout, and milliseconds.

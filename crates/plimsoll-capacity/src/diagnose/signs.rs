@@ -175,7 +175,7 @@ fn stolen(scene: &Scene<'_>) -> Option<Suspect> {
     Some(scene.suspect(Cause::Steal, Resource::new(ResourceKind::Counter, "steal"), moved))
 }
 
-/// Others have a CPU that the server wants, whatever the load: no line meets a CPU that is always full.
+/// Finds other programs on a CPU that the server wants, whatever the load: no line meets a CPU that is always full.
 fn crowded_out(scene: &Scene<'_>) -> Option<Suspect> {
     let threads = usage::threads(&scene.after);
     let wants = |thread: &ThreadUse| thread.wanted() >= HOT && thread.waited >= CROWDED_MIN;

@@ -242,7 +242,7 @@ impl Known<'_> {
     }
 }
 
-/// Why there is no safe load; `None` if the search did not look for one.
+/// Returns the reason for which there is no safe load; `None` if the search did not look for one.
 fn safe_missing(fit: Option<&Fit>, outcome: &Outcome) -> Option<SafeMissing> {
     let random: Vec<&Trial> =
         fit.iter().flat_map(|fit| &fit.trials).filter(|trial| trial.role == Role::Safe).collect();

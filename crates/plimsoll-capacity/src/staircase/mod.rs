@@ -221,9 +221,9 @@ pub struct Staircase {
     held_for: Nanos,
     reconnected: usize,
     last_sweep: Option<Swept>,
-    /// Why this host cannot hold more.
+    /// The reason for which this host cannot hold more.
     cut: Option<String>,
-    /// Why the server failed.
+    /// The failure of the server.
     failed_at: Option<ServerFailure>,
     /// No further level follows, whatever this one shows.
     is_last: bool,

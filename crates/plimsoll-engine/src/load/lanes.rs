@@ -90,8 +90,8 @@ impl Worker {
         self.note_starved(connection, now);
     }
 
-    /// Notes that the server allows no operation on a connection of a closed loop, whose operations all belong to
-    /// connections. The loop's next operation then waits, and fails when an answer to it would be given up.
+    /// Notes that the server allows no operation on a connection of a closed loop. The operations that the connection
+    /// would carry then wait, and fail when an answer to them would be given up.
     fn note_starved(&mut self, connection: u32, now: Nanos) {
         let is_starved = self.demand.is_closed()
             && self.conns[connection].peer == Peer::Open

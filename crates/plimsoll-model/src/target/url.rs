@@ -493,7 +493,7 @@ mod tests {
             ("http://a b/", "is malformed: its host has the character ' '"),
             ("http://::1/", "is malformed: an IPv6 address is written in brackets; write [::1]"),
             ("http://[::1", "is malformed: a bracket is not closed"),
-            ("http://[::1]80", "is malformed: behind the brackets"),
+            ("http://[::1]80", "is malformed: only a port may follow the brackets"),
             ("http://[a]/", "is malformed: [a] is not an IPv6 address"),
             ("http://[fe80::1]/", "is malformed: [fe80::1] is link-local and needs an interface"),
             ("http://[fe80::1%]/", "is malformed: \"\" is not the name of an interface"),

@@ -65,8 +65,8 @@ pub struct HostLimits {
     pub conntrack_in_use: Option<u64>,
     /// `nf_conntrack_tcp_timeout_time_wait`: how long a closed connection is tracked, seconds.
     pub conntrack_time_wait_s: Option<u64>,
-    /// After how many milliseconds a port in TIME_WAIT may be used again, to any host; `None` where
-    /// `net.ipv4.tcp_tw_reuse` does not allow it.
+    /// Milliseconds after which a port in TIME_WAIT may be used again, to any host; `None` if `net.ipv4.tcp_tw_reuse`
+    /// does not allow it.
     pub reuse_delay_ms: Option<u64>,
     /// MemTotal, bytes.
     pub memory_total_bytes: Option<u64>,

@@ -254,7 +254,7 @@ impl Policy {
         Nanos(limits.confirm_trial.0 * confirmations) + self.reserve_after(known, recoveries)
     }
 
-    /// Why the search ends without both bounds.
+    /// Returns the reason for which the search ends without both bounds.
     fn why_unbounded(&self, known: &Known<'_>, fit: &Fit) -> Unsettled {
         let length = known.task.limits.final_trial;
         if let Some(spent) = self.exhausted(known, length + self.reserve(known, fit)) {
