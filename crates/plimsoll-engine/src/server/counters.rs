@@ -61,7 +61,7 @@ counters! {
     pushes,
     /// MQTT messages that were delivered, once or twice.
     deliveries,
-    /// Of `deliveries`, the messages that were delivered twice, on purpose.
+    /// Messages of `deliveries` that were delivered twice, on purpose.
     deliveries_repeated,
     /// MQTT messages that were not delivered, on purpose.
     deliveries_lost,
