@@ -203,8 +203,8 @@ impl Histogram {
         self.0.as_ref().map_or(0, |hdr| u32::from(hdr.buckets()))
     }
 
-    /// Returns the percentile distribution: `ticks` quantiles from each one to half way to 1, and half way again, up to
-    /// 1. Nothing when empty.
+    /// Returns the percentile distribution, empty for an empty histogram: `ticks` quantiles from each one to half way
+    /// to quantile 1, and half way again, until 1 is reached.
     pub fn quantile_steps(&self, ticks: u32) -> impl Iterator<Item = QuantileStep> + '_ {
         let mut count = 0;
         self.filled().into_iter().flat_map(move |hdr| hdr.iter_quantiles(ticks)).map(move |step| {

@@ -76,8 +76,8 @@ impl ThreadContext {
         std::mem::take(&mut self.messages)
     }
 
-    /// Counts a session that is made compact; whether its secrets are checked against rustls's
-    /// keys: a difference would show in all of them.
+    /// Counts a session that is made compact; returns whether its secrets are checked against rustls's keys: a
+    /// difference would show in all of them.
     pub(crate) const fn is_checked(&mut self) -> bool {
         self.compacted += 1;
         self.compacted <= CHECKED_FIRST

@@ -255,8 +255,8 @@ impl Evidence {
         even.filter(move |trial| !trial.good && trial.load > load).map(|trial| trial.load)
     }
 
-    /// The bounds for a search that ended early: the lowest load with more BAD trials, and the
-    /// highest with no more of them below it.
+    /// Returns the bounds for a search that ended early: the lowest load with more BAD trials, and the highest with no
+    /// more of them below it.
     pub(crate) fn leaning_bounds(&self) -> (Option<Rate>, Option<Rate>) {
         let balances = self.balances();
         let upper = balances.iter().find(|(_, balance)| *balance < 0).map(|(load, _)| *load);

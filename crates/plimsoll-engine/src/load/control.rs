@@ -100,7 +100,7 @@ impl Control {
         (epoch_ns > 0).then_some(Nanos(epoch_ns))
     }
 
-    /// Stops the load after `grace`; see [`super::Load::stop`].
+    /// Starts no more operations, and waits for the ones in flight for at most `grace`; see [`super::Load::stop`].
     pub fn stop(&self, grace: Nanos) {
         let ends = clock::monotonic_ns().saturating_add(grace.0);
         self.grace_ends_ns.store(ends, Ordering::Release);
@@ -140,7 +140,7 @@ impl Control {
             && self.missing.load(Ordering::Acquire) <= 0
     }
 
-    /// Changes the hold; see [`super::Load::steer`].
+    /// Steers a hold; see [`super::Load::steer`].
     pub fn steer(&self, id: u32, steer: Steer) {
         // A list is whole also when a thread panicked beside it.
         let mut steers = lock(&self.steers);

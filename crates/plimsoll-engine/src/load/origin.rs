@@ -151,7 +151,7 @@ impl Origins {
         self.next % self.workers + self.next / self.workers
     }
 
-    /// Returns the port of a closed connection that held `lease`.
+    /// Gives back the port of a closed connection that held `lease`.
     pub(super) fn give_back(&mut self, lease: Lease, closed: Closed, now: Nanos) {
         if let Some(ports) = &mut self.ports {
             ports.give_back(lease, closed, now.0);

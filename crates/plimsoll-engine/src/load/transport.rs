@@ -130,7 +130,7 @@ impl Transport {
         self.segments.count(socket);
     }
 
-    /// Returns the port of a closed connection that held `lease`.
+    /// Gives back the port of a closed connection that held `lease`.
     pub(super) fn give_back(&mut self, lease: Lease, closed: Closed) {
         self.origins.give_back(lease, closed, Self::now());
     }
