@@ -1,8 +1,8 @@
 //! Limits of hosts, processes and servers, and the use of each.
 //!
-//! [`LimitKind`] is the table of resources with their units. A [`LimitId`] adds the scope (process, listener,
-//! frontend or server; none for the whole host) and is spelled `open files of haproxy` in JSON. The sampler writes
-//! use and maximum as two samples with labels of the limit; [`limits`] reads them back as [`LimitUse`].
+//! [`LimitKind`] is the table of resources with their units. A [`LimitId`] adds the scope (process, control group,
+//! listener, frontend or server; none for the whole host) and is spelled `open files of haproxy` in JSON. The sampler
+//! writes use and maximum as two samples with labels of the limit; [`limits`] reads them back as [`LimitUse`].
 //! [`LimitKind::full_at`] states from which share on a limit counts as full. Start reading at [`limits`].
 
 use std::fmt;
