@@ -322,6 +322,10 @@ impl Worker {
         let connection = self.conns.slab.connection_of(index);
         self.conns.slab.release_lane(index);
         let hot = &mut self.conns[connection];
+        if hot.state != State::Idle {
+            // The connection ended after a publish had left on it that nothing answers.
+            return;
+        }
         hot.reused = true;
         hot.ops_total += 1;
         let ops_total = u64::from(hot.ops_total);

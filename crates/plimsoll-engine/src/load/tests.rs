@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{HoldPlan, Pacing, ServerName, Steer, Trust};
+use plimsoll_model::plan::{ClientIds, HoldPlan, MqttPlan, Pacing, ServerName, Steer, Trust};
+use plimsoll_model::target::{MqttVersion, Protocol, Publish, Qos};
 use plimsoll_model::units::Rate;
 use plimsoll_sys::socket::{ListenSocket, Socket};
 use plimsoll_sys::{Errno, clock};
@@ -117,6 +118,54 @@ fn a_worker_without_a_poller_accounts_for_every_operation() {
     assert!(tally.balances() && tally.scheduled == 100, "{tally:?}");
     assert_eq!(tally.failures.operations.get(ErrorClass::LocalOther), tally.errors_total());
     assert_eq!(worker.pools.outstanding(), 0);
+}
+
+#[test]
+fn a_sent_publish_does_not_end_the_connection_after_its_own() {
+    const CONNACK: &[u8] = b"\x20\x02\0\0";
+    let server = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+    let pacing = Pacing::Closed { duration: None, ops_total: Some(3) };
+    let mut plan = plan(pacing, 1, &[&[server.local_address().unwrap()]]);
+    let publish = Publish { topic: "t".to_owned(), qos: Qos::AtMostOnce, retain: false };
+    plan.targets[0].url.protocol = Protocol::Mqtt;
+    plan.targets[0].publish = Some(publish);
+    plan.mqtt = Some(MqttPlan {
+        version: MqttVersion::V3_1_1,
+        client_ids: ClientIds::Prefix("c".to_owned()),
+        users: [].into(),
+        keep_alive_s: 0,
+        resumes_session: false,
+        session_expiry_s: None,
+        in_flight: 2,
+        will: None,
+        subscribe: None,
+        deliveries: None,
+    });
+    plan.requests_per_connection = Some(1);
+    let (events, _events) = mpsc::channel();
+    let control = Arc::new(Control::new());
+    let mut worker = Worker::new(Arc::new(plan), 0, None, control, events).unwrap();
+    let began = now();
+    worker.open(0, None, began);
+    let greet = |worker: &mut Worker| {
+        if worker.conns[0].state == State::Connecting {
+            worker.handle_connected(0, began);
+        }
+        assert_eq!(worker.conns[0].state, State::Greeting);
+        worker.handle_bytes(0, CONNACK, began);
+    };
+    greet(&mut worker);
+    begin(&mut worker, began);
+    worker.start_due(began);
+    worker.flush_streams(began);
+    // The first one is all that its connection may carry, and the second has left on it, too.
+    assert_eq!(worker.later.unanswered.len(), 2);
+    worker.end_unanswered(began);
+    assert!(!worker.conns[0].reused);
+    greet(&mut worker);
+    worker.flush_streams(began);
+    worker.end_unanswered(began);
+    assert_eq!((worker.meter.tally().ok, worker.pools.outstanding()), (3, 0));
 }
 
 #[test]
