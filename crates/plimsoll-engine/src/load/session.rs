@@ -45,12 +45,8 @@ impl Worker {
         let target = self.requests.after(self.conns[index].target);
         let is_recorded = self.meter.rows.choose();
         let op = Op { intended: now, target, is_recorded, again: 0 };
-        self.attach_op(index, op);
-        self.conns[index].since = now;
-        let tally = self.meter.tally();
-        tally.scheduled += 1;
-        tally.spans.send_lag.record(Nanos::ZERO);
-        self.begin_request(index, now);
+        self.meter.tally().scheduled += 1;
+        self.send_op(index, op, now, now);
     }
 
     fn begin_closing(&mut self, index: u32, now: Nanos) {

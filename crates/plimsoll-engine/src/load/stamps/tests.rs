@@ -4,7 +4,7 @@
 use std::sync::{Arc, mpsc};
 
 use plimsoll_model::ErrorClass;
-use plimsoll_model::plan::{LoadPlan, Timeouts};
+use plimsoll_model::plan::{LoadPlan, Session, Timeouts};
 use plimsoll_sys::socket::{ListenSocket, Socket};
 use plimsoll_sys::{Errno, clock};
 
@@ -25,10 +25,15 @@ fn now() -> Nanos {
 
 /// A worker that stamps every operation, its one connection, and the server's end of it.
 fn connected() -> (Worker, Socket) {
+    connected_for(None)
+}
+
+/// As [`connected`], with a connection for a session.
+fn connected_for(session: Option<Session>) -> (Worker, Socket) {
     let listener = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 16).unwrap();
     let address = listener.local_address().unwrap();
     let timeouts = Timeouts { linger: LONG, ..Timeouts::default() };
-    let plan = LoadPlan { timeouts, ..plan(CLOSED, 1, &[&[address]]) };
+    let plan = LoadPlan { timeouts, session, ..plan(CLOSED, 1, &[&[address]]) };
     let (events, _) = mpsc::channel();
     let mut worker =
         Worker::new(Arc::new(plan), 0, None, Arc::new(Control::new()), events).unwrap();
@@ -143,6 +148,18 @@ fn a_connection_was_free_when_its_answer_came() {
     assert_eq!(worker.meter.tally().spans.send_lag.max(), Some(Nanos::ZERO));
     let left = worker.meter.stamps.arrears.left(read);
     assert!(left > Nanos(LONG.0 / 2), "{left:?} of a minute are ours");
+}
+
+#[test]
+fn a_transaction_of_a_session_has_no_delay_of_the_one_before() {
+    let (mut worker, server) = connected_for(Some(Session { transactions: 2 }));
+    send(&mut worker, LONG, now());
+    let sending_us = |worker: &Worker| worker.meter.stamps.delays.as_ref().unwrap()[0].sending;
+    assert!(sending_us(&worker) >= 60_000_000);
+    answer(&mut worker, &server);
+    worker.read_until(0, Until::Emptied, now());
+    assert_eq!(worker.conns[0].state, State::Busy, "the next transaction is sent");
+    assert!(sending_us(&worker) < 60_000_000);
 }
 
 #[test]
