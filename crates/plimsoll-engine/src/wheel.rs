@@ -78,6 +78,12 @@ impl Wheel {
         self.pending
     }
 
+    /// Timers that are linked into a bucket; as many as are pending.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn linked(&self) -> u32 {
+        self.links.iter().filter(|links| links.bucket != IDLE).count() as u32
+    }
+
     /// Arms the timer of `index`, replacing the one it had. It fires at `at` or up to one tick
     /// later, never before.
     pub fn arm(&mut self, index: u32, at: Nanos) {
@@ -216,7 +222,9 @@ impl Wheel {
         links.prev = NONE;
         links.bucket = bucket as u16;
         if head != NONE {
-            self.links[head as usize].prev = index;
+            let first = &mut self.links[head as usize];
+            debug_assert_eq!(first.prev, NONE, "one is before the first timer of a bucket");
+            first.prev = index;
         }
         self.heads[bucket] = index;
         self.occupied[bucket / 64] |= 1 << (bucket % 64);
@@ -225,6 +233,8 @@ impl Wheel {
     fn unlink(&mut self, index: u32) {
         let Links { next, prev, bucket, .. } = self.links[index as usize];
         let bucket = usize::from(bucket);
+        let before = if prev == NONE { self.heads[bucket] } else { self.links[prev as usize].next };
+        debug_assert_eq!(before, index, "the timer before {index} links to another");
         if prev == NONE {
             self.heads[bucket] = next;
             if next == NONE {
@@ -234,7 +244,9 @@ impl Wheel {
             self.links[prev as usize].next = next;
         }
         if next != NONE {
-            self.links[next as usize].prev = prev;
+            let behind = &mut self.links[next as usize];
+            debug_assert_eq!(behind.prev, index, "the timer behind {index} links to another");
+            behind.prev = prev;
         }
         self.links[index as usize].bucket = IDLE;
     }
@@ -297,6 +309,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(wheel.pending() as usize, model.len());
+                prop_assert_eq!(wheel.linked(), wheel.pending());
                 if let (Some(hint), Some(first)) = (wheel.poll_timeout(), model.values().min()) {
                     prop_assert!(hint.0 <= first + (1 << TICK_SHIFT), "hint past the first timer");
                 }

@@ -592,9 +592,14 @@ impl Tally {
         self.connections.held_max * u64::from(most.max(1))
     }
 
+    /// Operations that were scheduled and have not ended; negative if more ended, which earlier seconds scheduled.
+    pub fn unended(&self) -> i64 {
+        self.scheduled as i64 - (self.ok + self.errors_total() + self.unsent) as i64
+    }
+
     /// Reports whether every scheduled operation ended in exactly one class.
     pub fn balances(&self) -> bool {
-        self.scheduled == self.ok + self.errors_total() + self.unsent
+        self.unended() == 0
     }
 
     /// Adds the same stretch of time of another thread or agent.

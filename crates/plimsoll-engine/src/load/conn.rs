@@ -476,6 +476,12 @@ impl Slab {
         Some(Link { socket, session, unsent: &mut self.cold[index as usize].unsent })
     }
 
+    /// Slots that wait for an owner.
+    #[cfg(debug_assertions)]
+    pub(crate) fn free_slots(&self) -> usize {
+        self.free.len() + self.free_lanes.len()
+    }
+
     /// Slots made so far, free ones included.
     pub(crate) fn len(&self) -> usize {
         self.hot.len()

@@ -359,8 +359,10 @@ impl Conns {
         self.slab.hot.iter_mut().enumerate().filter_map(armed).collect()
     }
 
-    #[cfg(test)]
-    pub(super) const fn timers(&self) -> u32 {
+    /// Timers in the wheel.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn timers(&self) -> u32 {
+        assert_eq!(self.wheel.linked(), self.wheel.pending(), "timers in buckets, and pending");
         self.wheel.pending()
     }
 }

@@ -160,6 +160,7 @@ impl Hold {
         // A ramp first: it must end also where every replacement fails.
         self.purpose = if is_ramping { Purpose::Ramp } else { Purpose::Replacement };
         self.opening += 1;
+        debug_assert!(self.opening <= self.opening_max, "more is being opened than allowed");
         if is_ramping {
             self.tried += 1;
             self.ramp_opening += 1;

@@ -47,7 +47,7 @@ impl Worker {
         }
     }
 
-    fn client(&mut self, connection: u32) -> Option<Shared<'_>> {
+    pub(super) fn client(&mut self, connection: u32) -> Option<Shared<'_>> {
         self.conns.slab.parser(connection).shared()
     }
 
@@ -156,6 +156,10 @@ impl Worker {
     /// Begins the operation of a slot on its connection.
     pub(super) fn begin_stream(&mut self, index: u32) {
         let connection = self.conns.slab.connection_of(index);
+        debug_assert!(
+            !self.conns.slab.is_lane(index) || self.has_room(connection),
+            "an operation begins for which its connection has no room"
+        );
         let target = self.conns[index].target;
         let has_own = self.requests.has_own_bytes(target);
         let own = match has_own {

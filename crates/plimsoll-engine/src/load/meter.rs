@@ -48,6 +48,9 @@ pub(crate) struct Meter {
     pub(super) stamps: Stamps,
     failing: FailingAnswers,
     deliveries: Option<Box<Deliveries>>,
+    /// Operations that the seconds handed over have scheduled and not ended.
+    #[cfg(debug_assertions)]
+    unended_before: i64,
 }
 
 impl Meter {
@@ -76,6 +79,8 @@ impl Meter {
             stamps: Stamps::new(plan, shard, has_stamps),
             failing: FailingAnswers::default(),
             deliveries: Deliveries::new(plan, shard),
+            #[cfg(debug_assertions)]
+            unended_before: 0,
         }
     }
 
@@ -92,6 +97,12 @@ impl Meter {
     /// Returns the counts of the present second.
     pub(crate) fn tally(&mut self) -> &mut Tally {
         &mut self.interval.tally
+    }
+
+    /// Operations that were scheduled and have not ended.
+    #[cfg(debug_assertions)]
+    pub(super) fn unended(&self) -> i64 {
+        self.unended_before + self.interval.tally.unended()
     }
 
     pub(crate) fn second(&self) -> u32 {
@@ -208,6 +219,10 @@ impl Meter {
         }
         tally.generator.threads = 1;
         tally.connections.held_end = held;
+        #[cfg(debug_assertions)]
+        {
+            self.unended_before += tally.unended();
+        }
         self.cpu_at_begin_ns = cpu_ns;
         let second = self.interval.second;
         // Fresh rather than used and emptied: histograms are as large as their values need.

@@ -35,6 +35,8 @@ mod hold;
 mod holding;
 mod keep_alive;
 mod lanes;
+#[cfg(debug_assertions)]
+mod ledgers;
 mod listening;
 mod losing;
 mod merge;

@@ -30,6 +30,10 @@ impl Worker {
     /// in the pool since the instant beside it.
     pub(super) fn open(&mut self, destination: u32, op: Option<(Op, Nanos)>, now: Nanos) {
         let (op, free_since) = op.unzip();
+        debug_assert!(
+            self.demand.is_hold() || self.pools.of(destination).has_room(),
+            "a pool has more connections than its cap"
+        );
         self.pools.begin_opening(destination);
         let first_bytes = self.first_bytes(destination, op.is_some());
         let begun = self.conns.begin(&self.plan, destination, first_bytes, now);

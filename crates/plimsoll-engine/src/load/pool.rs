@@ -29,8 +29,8 @@ const PAUSE_MAX: Nanos = Nanos::from_secs(1);
 pub(super) struct Pool {
     /// Most connections at once; at least 1.
     pub(super) cap: u32,
-    /// Connections that exist, opening ones included; open <= cap.
-    open: u32,
+    /// Connections that exist, opening ones included; open <= cap, except in holds.
+    pub(super) open: u32,
     /// Connections of `open` that are not yet usable; opening <= open.
     pub(super) opening: u32,
     /// Tokens of connections that became idle, oldest first: every connection is used in turn. Each idle connection is
@@ -38,7 +38,7 @@ pub(super) struct Pool {
     /// queue is empty or for a connection that was removed from it, so it never holds more than `cap`.
     pub(super) idle: VecDeque<u64>,
     /// Due operations without a connection, oldest first.
-    waiting: VecDeque<Op>,
+    pub(super) waiting: VecDeque<Op>,
     /// Pause after the next futile attempt; zero while the server answers on new connections.
     pause: Nanos,
     /// No connection is opened before this instant.
@@ -111,7 +111,7 @@ pub(super) struct Pools {
     /// Operations attached to a connection.
     pub(super) in_flight: u64,
     /// Operations waiting in all pools.
-    waiting: u64,
+    pub(super) waiting: u64,
     /// Whether a connection was usable.
     pub(super) has_opened: bool,
     /// End of the first pause between attempts to connect; [`Nanos::MAX`] for none.

@@ -201,6 +201,8 @@ impl Worker {
         }
         if self.meter.ends_second(now) {
             self.end_second();
+            #[cfg(debug_assertions)]
+            self.compare_ledgers();
         }
         self.meter.advance(now, outstanding, self.pools.held);
         !(self.phases.is(Phase::Draining)
@@ -394,6 +396,9 @@ impl Worker {
     fn end(mut self) {
         let held = self.pools.held;
         self.close_all();
+        #[cfg(debug_assertions)]
+        self.compare_ledgers();
+        debug_assert_eq!(self.pools.outstanding(), 0, "operations outlive their load");
         let now = Transport::now();
         self.end_second();
         self.meter.hand_over(now, held);

@@ -283,6 +283,7 @@ impl Client {
 
     /// Begins a stream, which events name by `key`. Call it only where [`Self::has_room`].
     pub fn begin(&mut self, key: u32, request: &Request<'_>) {
+        debug_assert!(self.has_room(u32::MAX), "a stream begins that the server does not allow");
         let stream = self.rest.next_stream;
         self.rest.next_stream += 2;
         if self.said_by == Some(key) {
@@ -387,7 +388,7 @@ impl Client {
     /// Removes a stream that has not ended, because the connection is lost. Returns its key and whether its answer had
     /// begun.
     pub fn take_lost(&mut self) -> Option<(u32, bool)> {
-        let flight = self.flights.pop()?;
+        let flight = self.end(self.flights.len().checked_sub(1)?);
         Some((flight.key, flight.has(HAS_HEAD) || flight.interim > 0))
     }
 
@@ -674,6 +675,7 @@ impl Client {
     fn end(&mut self, place: usize) -> Flight {
         let flight = self.flights.swap_remove(place);
         self.blocked -= u32::from(!flight.is_sent());
+        debug_assert!(self.blocked as usize <= self.flights.len(), "more wait than are open");
         flight
     }
 }

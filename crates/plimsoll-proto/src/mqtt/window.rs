@@ -217,6 +217,7 @@ impl Window {
             }
             self.given_up -= 1;
         }
+        debug_assert_eq!(self.given_up, 0, "more were given up than were open");
         None
     }
 

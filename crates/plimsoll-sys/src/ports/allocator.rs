@@ -174,6 +174,7 @@ impl PortAllocator {
                 continue;
             }
             self.rings[route as usize].in_use += 1;
+            self.rings[route as usize].assert_balance();
             return Ok(Candidate { source, port, route, slot, origin });
         }
         let ring = &self.rings[route as usize];
@@ -204,6 +205,7 @@ impl PortAllocator {
         if candidate.origin == Origin::Early {
             ring.early_again_ns = now_ns.saturating_add(EARLY_PAUSE_NS);
         }
+        ring.assert_balance();
         ring.refusals_in_a_row += 1;
         let in_a_row = ring.refusals_in_a_row;
         if in_a_row < REFUSALS_IN_A_ROW_MAX {
@@ -231,6 +233,7 @@ impl PortAllocator {
             Closed::Reset | Closed::PeerFirst => ring.free.push_back(slot),
             Closed::HereFirst => ring.time_wait.push(slot, now_ns.saturating_add(TIME_WAIT_NS)),
         }
+        ring.assert_balance();
     }
 
     /// Returns the states of the pairs of `route`.
@@ -239,16 +242,7 @@ impl PortAllocator {
     ///
     /// If the plan has no such route.
     pub fn counts(&self, route: u32) -> PortCounts {
-        let ring = &self.rings[route as usize];
-        PortCounts {
-            pairs: ring.slots,
-            fresh: ring.slots - ring.next_fresh,
-            free: ring.free.len() as u32,
-            in_use: ring.in_use,
-            time_wait: ring.time_wait.len() as u32,
-            refused: ring.refused.len() as u32,
-            foreign: ring.foreign,
-        }
+        self.rings[route as usize].counts()
     }
 
     /// Slots that the queues have room for.
@@ -286,6 +280,24 @@ impl PortAllocator {
 }
 
 impl Ring {
+    fn counts(&self) -> PortCounts {
+        PortCounts {
+            pairs: self.slots,
+            fresh: self.slots - self.next_fresh,
+            free: self.free.len() as u32,
+            in_use: self.in_use,
+            time_wait: self.time_wait.len() as u32,
+            refused: self.refused.len() as u32,
+            foreign: self.foreign,
+        }
+    }
+
+    fn assert_balance(&self) {
+        let PortCounts { pairs, fresh, free, in_use, time_wait, refused, foreign } = self.counts();
+        let all = fresh + free + in_use + time_wait + refused + foreign;
+        debug_assert_eq!(all, pairs, "a pair is in no state, or in two: {self:?}");
+    }
+
     /// Returns a slot that may be tried now.
     fn take(&mut self, now_ns: u64) -> Option<(u32, Origin)> {
         if self.next_fresh < self.slots {
