@@ -13,10 +13,6 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(crate) const fn new() -> Self {
-        Self::reserving(0)
-    }
-
     /// Grows without copying up to `slots`; untouched pages of them cost nothing.
     pub(crate) const fn reserving(slots: usize) -> Self {
         Self { slots: Vec::new(), reserved: slots }

@@ -21,7 +21,7 @@ const LEVELS: usize = 4;
 const SLOTS: usize = 256;
 const NONE: u32 = u32::MAX;
 /// A wheel counts 78 hours from its epoch: at this age its user replaces it by a new one, and arms what waits again.
-pub(crate) const AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
+const AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 /// The links of one timer; one per table slot.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,11 @@ impl Wheel {
             epoch,
             pending: 0,
         }
+    }
+
+    /// Reports whether the wheel must be replaced soon, because it cannot count much longer.
+    pub fn is_old(&self, now: Nanos) -> bool {
+        now.since(self.epoch) >= AGE_MAX
     }
 
     /// Timers pending.

@@ -130,6 +130,15 @@ impl ErrorClass {
     /// Number of classes; the length of a counter array.
     pub const COUNT: usize = Self::ALL.len();
 
+    /// Returns the class of an answer with this status of HTTP, if that is a failure.
+    pub const fn of_status(status: u16) -> Option<Self> {
+        match status {
+            500.. => Some(Self::Status5xx),
+            400.. => Some(Self::Status4xx),
+            _ => None,
+        }
+    }
+
     /// Returns the place of the class in [`Self::ALL`].
     pub const fn index(self) -> usize {
         self as usize

@@ -7,11 +7,11 @@ mod traits;
 
 use std::sync::Arc;
 
-use plimsoll_model::plan::MqttPlan;
+use plimsoll_model::ErrorClass;
+use plimsoll_model::plan::{LoadPlan, MqttPlan};
 use plimsoll_model::target::{
     Filling, MqttVersion, Protocol, Publish, Qos, Subscription, Target, Template, shared_filter,
 };
-use plimsoll_model::{ErrorClass, Nanos};
 use thiserror::Error;
 
 use crate::http1::{self, ResponseError, ResponseParser};
@@ -272,9 +272,7 @@ pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, fil
     match (target.url.protocol, mqtt) {
         (Protocol::WebSocket, _) => websocket::opening(out, target),
         (Protocol::Http2, _) => http2::client::write_opening(out),
-        (Protocol::Mqtt, Some(plan)) => {
-            greet_broker(out, plan, filling.connection.into());
-        }
+        (Protocol::Mqtt, Some(plan)) => greet_broker(out, plan, filling.connection.into()),
         (Protocol::Script, _) => {
             let steps = target.script.as_ref().map_or(&[][..], |script| &script.opening);
             script::leading(steps).fill(filling, out);
@@ -304,36 +302,59 @@ fn greet_broker(out: &mut Vec<u8>, plan: &MqttPlan, number: u64) {
     }
 }
 
-impl Conversation {
-    /// Creates the conversation of a connection that speaks `protocol`, MQTT in `version`; `is_greeted` if it is usable
-    /// already.
-    pub fn new(protocol: Protocol, version: MqttVersion, is_greeted: bool) -> Self {
-        match protocol {
-            Protocol::Script => Self::of_script(Arc::default()),
-            Protocol::Http1 => Self::Http1(ResponseParser::default()),
-            // The state of HTTP/2 is stored with the connection; `resume` adds it.
-            Protocol::Http2 => Self::Http2(Box::default()),
-            Protocol::WebSocket => Self::of_websocket(Arc::default(), is_greeted),
-            Protocol::Mqtt if is_greeted => Self::Mqtt(mqtt::Client::new(version)),
-            Protocol::Mqtt => Self::MqttOpening(Box::new(mqtt::Opening::new(version))),
+/// The settings of a load that all its conversations share.
+#[derive(Clone, Debug)]
+pub struct Dialect {
+    protocol: Protocol,
+    mqtt: MqttVersion,
+    /// Connections carry several operations at once.
+    is_shared: bool,
+    program: Arc<Program>,
+    answers: Arc<websocket::Answers>,
+}
+
+impl Dialect {
+    /// Returns the dialect of a plan. Scripts and expressions that cannot be compiled were refused when it was made.
+    pub fn of(plan: &LoadPlan) -> Self {
+        let program = plan.script().and_then(|script| Program::new(script).ok());
+        let answers = plan.targets.first().and_then(|target| websocket::Answers::new(target).ok());
+        Self {
+            protocol: plan.protocol(),
+            mqtt: plan.mqtt.as_ref().map(|mqtt| mqtt.version).unwrap_or_default(),
+            is_shared: plan.shares_connections(),
+            program: Arc::new(program.unwrap_or_default()),
+            answers: Arc::new(answers.unwrap_or_default()),
         }
     }
 
-    /// Creates the conversation of a WebSocket, on which the opening is sent, or with `is_switched` answered.
-    pub fn of_websocket(answers: Arc<websocket::Answers>, is_switched: bool) -> Self {
-        Self::WebSocket(Box::new(websocket::Client::new(answers, is_switched)))
+    /// Returns the properties of the protocol.
+    pub const fn traits(&self) -> &'static Traits {
+        Traits::of(self.protocol)
     }
 
-    /// Creates the conversation with a broker, with several publishes at once, before anything is sent.
-    pub fn of_window(version: MqttVersion) -> Self {
-        Self::MqttWindow(Box::new(mqtt::Window::new(version)))
+    /// Creates the parser of a connection, which is usable already if it `is_greeted`.
+    pub fn conversation(&self, is_greeted: bool) -> Conversation {
+        match self.protocol {
+            Protocol::Http1 => Conversation::Http1(ResponseParser::default()),
+            // It goes on from the state of its connection.
+            Protocol::Http2 => Conversation::Http2(Box::default()),
+            Protocol::WebSocket => {
+                let client = websocket::Client::new(Arc::clone(&self.answers), is_greeted);
+                Conversation::WebSocket(Box::new(client))
+            }
+            Protocol::Mqtt if self.is_shared => {
+                Conversation::MqttWindow(Box::new(mqtt::Window::new(self.mqtt)))
+            }
+            Protocol::Mqtt if is_greeted => Conversation::Mqtt(mqtt::Client::new(self.mqtt)),
+            Protocol::Mqtt => Conversation::MqttOpening(Box::new(mqtt::Opening::new(self.mqtt))),
+            Protocol::Script => {
+                Conversation::Script(Box::new(script::Client::new(Arc::clone(&self.program))))
+            }
+        }
     }
+}
 
-    /// Creates the conversation of a connection on which a script runs.
-    pub fn of_script(program: Arc<Program>) -> Self {
-        Self::Script(Box::new(script::Client::new(program)))
-    }
-
+impl Conversation {
     /// Sets the values of the next operation.
     pub fn fill_with(&mut self, filling: Filling) {
         if let Self::Script(client) = self {
@@ -460,67 +481,26 @@ impl Conversation {
 
     /// Returns the status of an answer that is not complete, if it is a failure.
     pub fn failing_status(&self) -> Option<u16> {
-        match self {
-            Self::Http1(parser) => parser.failing_status(),
-            _ => None,
-        }
-    }
-
-    /// Returns the end of the present sleep; `None` if none is in progress.
-    pub fn sleeps_until(&self) -> Option<Nanos> {
-        match self {
-            Self::Script(client) => client.sleeps_until(),
-            _ => None,
-        }
-    }
-
-    /// Returns the time that the script of the present operation has slept; zero for other protocols.
-    pub const fn slept(&self) -> Nanos {
-        match self {
-            Self::Script(client) => client.slept(),
-            _ => Nanos::ZERO,
-        }
-    }
-
-    /// Sets the end of the sleep that was just reported; call [`Self::wake`] then.
-    pub fn sleep_until(&mut self, at: Nanos) {
-        if let Self::Script(client) = self {
-            client.sleep_until(at);
-        }
-    }
-
-    /// Ends the sleep. Returns the bytes that came meanwhile, to be handled next even if there are none.
-    pub fn wake(&mut self) -> Vec<u8> {
-        match self {
-            Self::Script(client) => client.wake(),
-            _ => Vec::new(),
-        }
+        if let Self::Http1(parser) = self { parser.failing_status() } else { None }
     }
 
     /// Handles the end of the server's stream while an answer was awaited.
     pub fn handle_eof(&mut self) -> Result<Answer, ResponseError> {
         match self {
             Self::Http1(parser) => parser.handle_eof().map(|response| Answer::of_http(&response)),
-            Self::Http2(_)
-            | Self::WebSocket(_)
-            | Self::MqttOpening(_)
-            | Self::Mqtt(_)
-            | Self::MqttWindow(_) => Err(ResponseError::ClosedBeforeResponse),
             Self::Script(client) => match client.handle_eof() {
                 Some(bytes) => Ok(Answer { keep_alive: false, ..Answer::plain(bytes, None) }),
                 None if client.has_begun() => Err(ResponseError::Truncated),
                 None => Err(ResponseError::ClosedBeforeResponse),
             },
+            _ => Err(ResponseError::ClosedBeforeResponse),
         }
     }
 
     /// Returns the server's explanation for the failure of the operation of `key`, which has just ended; empty if none
     /// is stored.
     pub fn said(&self, key: u32) -> &[u8] {
-        match self {
-            Self::Http2(client) => client.said(key),
-            _ => &[],
-        }
+        if let Self::Http2(client) = self { client.said(key) } else { &[] }
     }
 
     /// Returns the client of a connection that may carry several operations at once.

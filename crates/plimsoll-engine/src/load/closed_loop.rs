@@ -71,7 +71,8 @@ impl Worker {
         let ends = now + self.requests.rest;
         if ends > window_ends && self.demand.is_closed() {
             // A sleep of the script moves the intended start: see `begin_sleep`.
-            let began = Nanos(self.conns[index].intended.0 - self.conns.slab.slept(index).0);
+            let slept = self.conns.slab.script(index).map_or(Nanos::ZERO, |script| script.slept());
+            let began = Nanos(self.conns[index].intended.0 - slept.0);
             self.meter.tally().after_window.count(is_ok, began, ends, window_ends);
         }
     }

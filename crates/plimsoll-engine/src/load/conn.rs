@@ -5,15 +5,11 @@
 //! events of an earlier one. [`Slab::parser`] lends a parser to a connection that awaits an answer. A lane is a slot
 //! without a socket, for one operation on a shared connection. Start reading at [`State`] and [`ConnHot`].
 
-use std::sync::Arc;
-
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::target::{MqttVersion, Protocol};
-use plimsoll_proto::conversation::{Conversation, Traits};
+use plimsoll_proto::conversation::{Conversation, Dialect};
 use plimsoll_proto::http2::Rest;
-use plimsoll_proto::script::Program;
-use plimsoll_proto::websocket::Answers;
+use plimsoll_proto::script;
 use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
@@ -210,14 +206,7 @@ pub(crate) enum Sweep {
 /// The parsers of the connections that await an answer; idle ones need none. There are never more
 /// than connections that awaited one at the same time.
 struct Parsers {
-    protocol: Protocol,
-    mqtt: MqttVersion,
-    /// Connections carry several operations at once.
-    are_shared: bool,
-    /// State of a script.
-    program: Option<Arc<Program>>,
-    /// State of WebSocket.
-    answers: Arc<Answers>,
+    dialect: Dialect,
     parsers: Vec<Conversation>,
     free: Vec<u32>,
     /// HTTP/2, by slot: where connections without a parser are.
@@ -231,34 +220,21 @@ impl Parsers {
     /// A fresh parser; its number is at least 1.
     fn take(&mut self, is_greeted: bool) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.parsers.push(self.fresh(true));
+            self.parsers.push(self.dialect.conversation(true));
             self.parsers.len() as u32
         });
-        // A parser of HTTP/2 is kept: it was cleared, and `resume` loads the state of its connection.
-        if !is_greeted && !Traits::of(self.protocol).has_streams {
-            self.parsers[number as usize - 1] = self.fresh(false);
+        // One of HTTP/2 has been cleared, and goes on from where its connection is.
+        if !is_greeted && !self.dialect.traits().has_streams {
+            self.parsers[number as usize - 1] = self.dialect.conversation(false);
         }
         number
     }
 
-    fn fresh(&self, is_greeted: bool) -> Conversation {
-        match &self.program {
-            Some(program) => Conversation::of_script(Arc::clone(program)),
-            None if self.protocol == Protocol::Mqtt && self.are_shared => {
-                Conversation::of_window(self.mqtt)
-            }
-            None if self.protocol == Protocol::WebSocket => {
-                Conversation::of_websocket(Arc::clone(&self.answers), is_greeted)
-            }
-            None => Conversation::new(self.protocol, self.mqtt, is_greeted),
-        }
-    }
-
-    /// Loads the stored state of the connection at `index` into parser `number`, if there is one.
+    /// The parser is for the connection at `index`, and goes on from where that is.
     #[inline]
     fn resume(&mut self, number: u32, index: u32) {
         if let Some(rest) = self.rests.get(index as usize)
-            && let Some(mut client) = self.parsers[number as usize - 1].shared()
+            && let Conversation::Http2(client) = &mut self.parsers[number as usize - 1]
         {
             client.resume(*rest);
         }
@@ -268,7 +244,7 @@ impl Parsers {
     #[inline]
     fn leave(&mut self, number: u32, index: u32) {
         if let Some(rest) = self.rests.get_mut(index as usize)
-            && let Some(client) = self.parsers[number as usize - 1].shared()
+            && let Conversation::Http2(client) = &self.parsers[number as usize - 1]
         {
             *rest = client.rest();
         }
@@ -279,7 +255,7 @@ impl Parsers {
         if let Some(mut client) = self.parsers[number as usize - 1].shared() {
             client.clear();
         } else if !self.parsers[number as usize - 1].is_fresh() {
-            self.parsers[number as usize - 1] = self.fresh(true);
+            self.parsers[number as usize - 1] = self.dialect.conversation(true);
         }
         self.free.push(number);
     }
@@ -321,6 +297,8 @@ impl Slab {
     /// copies behind, while the connections are being opened.
     pub(crate) fn with_capacity(conns: u64, plan: &LoadPlan) -> Self {
         let reserved = conns.min(RESERVED_MAX) as usize;
+        let dialect = Dialect::of(plan);
+        let resting = if dialect.traits().has_streams { reserved } else { 0 };
         let mut slab = Self {
             hot: Vec::with_capacity(reserved),
             cold: Vec::with_capacity(reserved),
@@ -329,22 +307,10 @@ impl Slab {
             free_lanes: Vec::new(),
             lanes: Vec::new(),
             parsers: Parsers {
-                are_shared: plan.shares_connections(),
-                protocol: plan.protocol(),
-                mqtt: plan.mqtt.as_ref().map(|mqtt| mqtt.version).unwrap_or_default(),
-                // A script that cannot be compiled was refused when the plan was made.
-                program: (plan.script())
-                    .map(|script| Arc::new(Program::new(script).unwrap_or_default())),
-                // As an expression.
-                answers: (plan.targets.first())
-                    .map(|target| Arc::new(Answers::new(target).unwrap_or_default()))
-                    .unwrap_or_default(),
+                dialect,
                 parsers: Vec::new(),
                 free: Vec::new(),
-                rests: match Traits::of(plan.protocol()).has_streams {
-                    true => Vec::with_capacity(reserved),
-                    false => Vec::new(),
-                },
+                rests: Vec::with_capacity(resting),
             },
         };
         if plan.shares_connections() {
@@ -408,7 +374,7 @@ impl Slab {
     fn add(&mut self) -> u32 {
         self.hot.push(ConnHot::default());
         self.cold.push(ConnCold::default());
-        if Traits::of(self.parsers.protocol).has_streams {
+        if self.parsers.dialect.traits().has_streams {
             self.parsers.rests.push(Rest::default());
         }
         (self.hot.len() - 1) as u32
@@ -440,16 +406,13 @@ impl Slab {
         number.map_or(&[], |number| self.parsers.parsers[number as usize].said(key))
     }
 
-    /// Returns the end of the sleep of the connection's script; `None` if it does not sleep.
-    pub(crate) fn sleeps_until(&self, index: u32) -> Option<Nanos> {
+    /// Returns the script that runs on the connection; `None` if nothing is awaited, or in another protocol.
+    pub(crate) fn script(&self, index: u32) -> Option<&script::Client> {
         let number = self.hot[index as usize].parser.checked_sub(1)?;
-        self.parsers.parsers[number as usize].sleeps_until()
-    }
-
-    /// Returns the time that the script of the connection's operation has slept.
-    pub(crate) fn slept(&self, index: u32) -> Nanos {
-        let number = self.hot[index as usize].parser.checked_sub(1);
-        number.map_or(Nanos::ZERO, |number| self.parsers.parsers[number as usize].slept())
+        match &self.parsers.parsers[number as usize] {
+            Conversation::Script(client) => Some(client),
+            _ => None,
+        }
     }
 
     /// Takes the connection's parser back, unless it holds a part of a message.

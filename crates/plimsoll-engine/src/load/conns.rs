@@ -18,7 +18,7 @@ use super::conn::{ConnHot, Peer, Slab, State};
 use super::origin::OriginError;
 use super::transport::{LeftOpen, Transport};
 use crate::pump::{Pump, Sent, Unsent, send_plain};
-use crate::wheel::{AGE_MAX, Wheel};
+use crate::wheel::Wheel;
 
 /// One read takes at most this much; a small answer never needs a second read.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -31,7 +31,6 @@ pub(super) struct Conns {
     pub(super) slab: Slab,
     pub(super) transport: Transport,
     wheel: Wheel,
-    wheel_made: Nanos,
     pump: Pump,
     /// Read buffer; an empty one, which costs nothing, while it is lent to the connection that is being read.
     pub(super) read_buffer: Box<[u8]>,
@@ -52,7 +51,6 @@ impl Conns {
             slab: Slab::with_capacity(conns_max, plan),
             transport: Transport::new(plan, shard)?,
             wheel: Wheel::with_capacity(now, conns_max),
-            wheel_made: now,
             pump: Pump::new(busy_sessions(plan, conns_max), READ_BUFFER_BYTES),
             read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
             tls,
@@ -348,11 +346,10 @@ impl Conns {
     /// Replaces the wheel before it has counted to its end. Returns the connections whose timers
     /// went with it, to be armed again.
     pub(super) fn renew_wheel(&mut self, now: Nanos) -> Vec<u32> {
-        if now.since(self.wheel_made) < AGE_MAX {
+        if !self.wheel.is_old(now) {
             return Vec::new();
         }
         self.wheel = Wheel::with_capacity(now, self.slab.len() as u64);
-        self.wheel_made = now;
         let armed = |(index, hot): (usize, &mut ConnHot)| {
             std::mem::take(&mut hot.timer_armed).then_some(index as u32)
         };

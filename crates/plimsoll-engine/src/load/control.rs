@@ -147,15 +147,6 @@ impl Control {
         steers.push((id, steer));
         self.steers_given.store(steers.len(), Ordering::Release);
     }
-
-    /// Returns the steers from number `first` on.
-    pub(super) fn steers_from(&self, first: usize) -> Vec<(u32, Steer)> {
-        if self.steers_given.load(Ordering::Acquire) == first {
-            return Vec::new();
-        }
-        let steers = lock(&self.steers);
-        steers.get(first..).unwrap_or_default().to_vec()
-    }
 }
 
 /// A worker's connection to its owner.
@@ -175,7 +166,11 @@ impl Owner {
 
     /// Returns the steers that were given since the last call.
     pub(super) fn take_steers(&mut self) -> Vec<(u32, Steer)> {
-        let steers = self.control.steers_from(self.steers_read);
+        if self.control.steers_given.load(Ordering::Acquire) == self.steers_read {
+            return Vec::new();
+        }
+        let all = lock(&self.control.steers);
+        let steers = all.get(self.steers_read..).unwrap_or_default().to_vec();
         self.steers_read += steers.len();
         steers
     }

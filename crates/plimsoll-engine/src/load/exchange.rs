@@ -20,6 +20,7 @@ use super::classify::{exchange_error, opening_error};
 use super::conn::{Op, Peer, State};
 use super::control::WorkerEvent;
 use super::reasons::{Refusal, Why};
+use super::stamps::us;
 use super::worker::Worker;
 use crate::pump::{SendOutcome, Sent};
 
@@ -69,15 +70,9 @@ impl Worker {
         hot.state = State::Busy;
         hot.answer_begun = false;
         hot.request_sent_bytes = 0;
-        if self.streams.do_gather {
-            self.conns.arm(index, now + self.answer_timeout());
-            let leaves = self.meter.time_of_sending(index, &self.conns[index], now);
-            let hot = &mut self.conns[index];
-            hot.offset_us = u32::try_from(leaves.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
-            return self.begin_stream(index);
-        }
-        let expected = self.requests.get(hot.target).expected;
-        if expected != Expected::Nothing {
+        let (target, do_gather) = (hot.target, self.streams.do_gather);
+        let expected = self.requests.get(target).outgoing.expected;
+        if expected != Expected::Nothing && !do_gather {
             if self.protocol.is_scripted {
                 let filling = self.filling(index, now);
                 self.conns.slab.parser(index).fill_with(filling);
@@ -87,8 +82,10 @@ impl Worker {
         self.conns.arm(index, now + self.answer_timeout());
         let leaves = self.meter.time_of_sending(index, &self.conns[index], now);
         let hot = &mut self.conns[index];
-        hot.offset_us = u32::try_from(leaves.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
-        let target = self.conns[index].target;
+        hot.offset_us = us(leaves.since(hot.since));
+        if do_gather {
+            return self.begin_stream(index);
+        }
         if !self.requests.has_own_bytes(target) {
             return self.push(index, now);
         }
@@ -144,9 +141,8 @@ impl Worker {
     /// it: the next one would begin within that call.
     pub(super) fn note_sent(&mut self, index: u32) {
         let hot = &self.conns[index];
-        let is_unanswered =
-            hot.state == State::Busy && self.requests.get(hot.target).expected == Expected::Nothing;
-        if is_unanswered {
+        let expected = self.requests.get(hot.target).outgoing.expected;
+        if hot.state == State::Busy && expected == Expected::Nothing {
             self.later.unanswered.push(self.conns.slab.token(index));
         }
     }
@@ -274,7 +270,7 @@ impl Worker {
                     // it may be the answer to others, which go on.
                     if let Until::Arrived(by) = until
                         && !self.streams.are_shared()
-                        && self.meter.stamps.arrived_by(by) == Some(false)
+                        && self.meter.stamps.arrival.is_some_and(|arrival| arrival > by)
                     {
                         break;
                     }
@@ -424,13 +420,7 @@ impl Worker {
                             let part = bytes.get(..consumed).unwrap_or(bytes);
                             self.meter.store_failing(&self.conns, index, answer.status, part);
                         }
-                        if answer.mqtt_reason().is_some() {
-                            self.meter.store(
-                                &self.conns,
-                                index,
-                                bytes.get(..consumed).unwrap_or(bytes),
-                            );
-                        }
+                        self.store_refusal(index, &answer, bytes, consumed);
                         let is_exact = consumed == bytes.len() || self.protocol.excess.is_none();
                         self.handle_answer(index, &answer, is_exact, now);
                     }
@@ -440,14 +430,8 @@ impl Worker {
                     Progress::Alive => self.count_pong(index, now),
                     Progress::Closed(code) => self.handle_close_frame(index, code, now),
                     Progress::Stream(progress) => {
-                        if let StreamProgress::Ended(key, answer) = progress
-                            && answer.mqtt_reason().is_some()
-                        {
-                            self.meter.store(
-                                &self.conns,
-                                key,
-                                bytes.get(..consumed).unwrap_or(bytes),
-                            );
+                        if let StreamProgress::Ended(key, answer) = progress {
+                            self.store_refusal(key, &answer, bytes, consumed);
                         }
                         self.handle_stream(index, progress, now);
                     }
@@ -475,6 +459,13 @@ impl Worker {
                 }
                 bytes.len()
             }
+        }
+    }
+
+    /// Stores the packets, the first ones of `bytes`, with which a broker refuses a publish.
+    fn store_refusal(&mut self, index: u32, answer: &Answer, bytes: &[u8], consumed: usize) {
+        if answer.mqtt_reason().is_some() {
+            self.meter.store(&self.conns, index, bytes.get(..consumed).unwrap_or(bytes));
         }
     }
 
@@ -608,11 +599,8 @@ impl Worker {
     }
 
     /// Returns the class of bytes behind a complete answer.
-    const fn excess(&self) -> ErrorClass {
-        match self.protocol.excess {
-            Some(class) => class,
-            None => ErrorClass::UnrequestedAnswer,
-        }
+    fn excess(&self) -> ErrorClass {
+        self.protocol.excess.unwrap_or(ErrorClass::UnrequestedAnswer)
     }
 
     /// Counts bytes behind a complete answer, which end the connection.

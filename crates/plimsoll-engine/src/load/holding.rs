@@ -152,11 +152,6 @@ impl Worker {
         self.phases.wake(now);
     }
 
-    /// Reports whether heartbeats are still sent at this time of the load.
-    pub(super) fn is_beating(&self) -> bool {
-        self.demand.is_hold() && self.phases.is(Phase::Running)
-    }
-
     // ---- heartbeats
 
     /// Handles the timer of a held connection. Beats that came due while an answer was awaited are counted as unsent;

@@ -175,7 +175,7 @@ impl Worker {
             bytes: request.streamed_bytes(),
         };
         let parser = self.conns.slab.parser(connection);
-        parser.begin(index, request.expected, &Gathered { head, body, large });
+        parser.begin(index, request.outgoing.expected, &Gathered { head, body, large });
         self.conns[index].request_sent_bytes = request.len() as u32;
         if has_own {
             self.buffers.own_bytes = own;
@@ -297,7 +297,7 @@ impl Worker {
         let hot = &self.conns[connection];
         let is_call = hot.state == State::Busy
             && !self.streams.are_shared()
-            && matches!(self.requests.get(hot.target).expected, Expected::Stream { .. });
+            && matches!(self.requests.get(hot.target).outgoing.expected, Expected::Stream { .. });
         is_call && self.client(connection).is_some_and(|client| client.open() == 0)
     }
 
@@ -337,6 +337,11 @@ impl Worker {
         if is_spent && let Some(mut client) = self.client(connection) {
             client.drain();
         }
+        self.reuse_place(connection, now);
+    }
+
+    /// An operation has left the connection, which closes if it drains and has no other.
+    fn reuse_place(&mut self, connection: u32, now: Nanos) {
         if !self.end_drained(connection, now) {
             self.offer_room(connection, now);
         }
@@ -360,9 +365,7 @@ impl Worker {
     pub(super) fn reset_lane(&mut self, index: u32, now: Nanos) {
         let connection = self.conns.slab.connection_of(index);
         self.drop_lane(index);
-        if !self.end_drained(connection, now) {
-            self.offer_room(connection, now);
-        }
+        self.reuse_place(connection, now);
     }
 
     /// Queues the slot's operation again, which the server has not begun: any free connection may send it.
@@ -387,9 +390,7 @@ impl Worker {
             self.pools.push_waiting_first(destination, op);
             self.open_for_waiting(destination, now);
         }
-        if !self.end_drained(connection, now) {
-            self.offer_room(connection, now);
-        }
+        self.reuse_place(connection, now);
     }
 
     /// Handles the server's announcement that it begins no further stream.
@@ -462,10 +463,7 @@ impl Worker {
                 true => ErrorClass::KeepaliveRace,
                 false => class,
             };
-            self.end_op(index, false, now);
-            self.meter.count_error(class);
-            self.meter.count_failed_operation(&self.conns, index, class, now);
-            self.meter.record(&self.conns, index, RowEnd::Failed(class), 0, 0, now);
+            self.fail_op(index, class, now);
             self.meter.lose_sight_of_deliveries(&self.conns, index);
             self.conns.slab.release_lane(index);
         }

@@ -129,20 +129,25 @@ impl Worker {
     /// Ends the current operation, if any, in `class`, and the connection with it.
     pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         let is_in_use = self.has_open_operations(index);
-        // The request of a client that is not back is no operation of the load.
-        let is_counted = !self.conns[index].is_trying();
-        if is_counted && !self.conns.slab.is_lane(index) {
+        if !self.conns[index].is_trying() && !self.conns.slab.is_lane(index) {
             self.meter.count_lost(class, is_in_use);
         }
-        if self.conns[index].has_op {
-            self.end_op(index, false, now);
-            if is_counted {
-                self.meter.count_error(class);
-                self.meter.count_failed_operation(&self.conns, index, class, now);
-                self.meter.record(&self.conns, index, RowEnd::Failed(class), 0, 0, now);
-            }
-        }
+        self.fail_op(index, class, now);
         self.close_and_refill(index, Some(class), now);
+    }
+
+    /// The current operation of the slot, if it has one, ends in `class`. The request of a client that is not back is
+    /// no operation of the load.
+    pub(super) fn fail_op(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+        if !self.conns[index].has_op {
+            return;
+        }
+        self.end_op(index, false, now);
+        if !self.conns[index].is_trying() {
+            self.meter.count_error(class);
+            self.meter.count_failed_operation(&self.conns, index, class, now);
+            self.meter.record(&self.conns, index, RowEnd::Failed(class), 0, 0, now);
+        }
     }
 
     /// Closes a usable connection and opens another if an operation needs it. `loss` is why it

@@ -11,8 +11,6 @@ mod noting;
 mod recording;
 mod stamping;
 
-use std::sync::mpsc::Sender;
-
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, OUTSTANDING_SAMPLE, Tally};
@@ -20,7 +18,7 @@ use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::thread::RunQueue;
 use plimsoll_sys::{clock, thread};
 
-use super::control::WorkerEvent;
+use super::control::{Owner, WorkerEvent};
 use super::deliveries::Deliveries;
 use super::reasons::FailingAnswers;
 use super::rows::Rows;
@@ -33,8 +31,6 @@ const SECOND: Nanos = Nanos::from_secs(1);
 /// Counts into one [`Interval`] at a time.
 pub(crate) struct Meter {
     interval: Box<Interval>,
-    worker: u32,
-    events: Sender<WorkerEvent>,
     epoch: Nanos,
     interval_began: Nanos,
     cpu_at_begin_ns: u64,
@@ -54,19 +50,10 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Creates the meter of the worker that makes `shard` of the load.
-    pub(crate) fn new(
-        plan: &LoadPlan,
-        shard: Shard,
-        has_stamps: bool,
-        worker: u32,
-        events: Sender<WorkerEvent>,
-        now: Nanos,
-    ) -> Self {
+    /// For the worker that makes `shard` of the load.
+    pub(crate) fn new(plan: &LoadPlan, shard: Shard, has_stamps: bool, now: Nanos) -> Self {
         Self {
             interval: Box::new(Interval { second: 0, tally: Tally::default() }),
-            worker,
-            events,
             epoch: Nanos::MAX,
             interval_began: now,
             cpu_at_begin_ns: clock::thread_cpu_ns(),
@@ -174,7 +161,7 @@ impl Meter {
     }
 
     /// Takes the samples that are due and hands over the seconds that have ended.
-    pub(crate) fn advance(&mut self, now: Nanos, outstanding: u64, held: u64) {
+    pub(super) fn advance(&mut self, now: Nanos, outstanding: u64, held: u64, owner: &Owner) {
         while self.next_sample <= now {
             // A sample at the very end of the window belongs to it.
             if self.next_sample > self.sampling_ends {
@@ -187,7 +174,7 @@ impl Meter {
             self.next_sample = self.next_sample + OUTSTANDING_SAMPLE;
         }
         if self.ends_second(now) {
-            self.hand_over(now, held);
+            self.hand_over(now, held, owner);
             let second = now.since(self.epoch).0 / SECOND.0;
             self.interval.second = u32::try_from(second).unwrap_or(u32::MAX);
             self.interval_began = self.epoch + Nanos(second * SECOND.0);
@@ -195,9 +182,11 @@ impl Meter {
     }
 
     /// Hands over what has been counted since the last second ended.
-    pub(crate) fn hand_over(&mut self, now: Nanos, held: u64) {
+    pub(super) fn hand_over(&mut self, now: Nanos, held: u64, owner: &Owner) {
         self.stamps.end_second(&mut self.interval.tally);
-        self.hand_over_rows();
+        if let Some(batch) = self.rows.take() {
+            owner.send(WorkerEvent::Rows(batch));
+        }
         self.flush_status();
         let cpu_ns = clock::thread_cpu_ns();
         let wall_ns = now.since(self.interval_began).0.max(1);
@@ -230,11 +219,6 @@ impl Meter {
         let full = std::mem::replace(&mut self.interval, fresh);
         self.interval.second = second;
         self.interval.tally.connections.held_max = held;
-        self.send(WorkerEvent::Interval { worker: self.worker, interval: full });
-    }
-
-    fn send(&self, event: WorkerEvent) {
-        // The receiver outlives the workers; without a receiver the event does not matter.
-        let _ = self.events.send(event);
+        owner.send(WorkerEvent::Interval { worker: owner.worker, interval: full });
     }
 }

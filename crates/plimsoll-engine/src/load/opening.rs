@@ -18,6 +18,7 @@ use super::demand::Demand;
 use super::origin::OriginError;
 use super::phases::Phase;
 use super::reasons::Why;
+use super::stamps::us;
 use super::transport::Transport;
 use super::worker::Worker;
 
@@ -138,7 +139,7 @@ impl Worker {
     /// Handles an established TCP connection.
     pub(super) fn handle_connected(&mut self, index: u32, now: Nanos) {
         let hot = &mut self.conns[index];
-        hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
+        hot.offset_us = us(now.since(hot.since));
         if self.plan.proxy.is_some() && !self.introduce(index, now) {
             return;
         }

@@ -70,10 +70,6 @@ impl Phases {
         self.window_ends.min(now).since(self.epoch)
     }
 
-    pub(super) const fn end_prewarming(&mut self) {
-        self.now_in = Phase::Ready;
-    }
-
     pub(super) fn start(&mut self, epoch: Nanos, window: Option<Nanos>) {
         self.now_in = Phase::Running;
         self.epoch = epoch;

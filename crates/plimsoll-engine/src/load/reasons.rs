@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use plimsoll_model::ErrorClass;
 use plimsoll_model::reason::Reason;
 use plimsoll_model::target::Target;
 use plimsoll_proto::conversation::ConversationError;
@@ -171,13 +170,6 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 pub(super) fn status_of(bytes: &[u8]) -> Option<u16> {
     let line = bytes.strip_prefix(b"HTTP/1.")?.get(2..5)?;
     std::str::from_utf8(line).ok()?.parse().ok()
-}
-
-pub(super) const fn class_of(status: u16) -> ErrorClass {
-    match status {
-        500.. => ErrorClass::Status5xx,
-        _ => ErrorClass::Status4xx,
-    }
 }
 
 #[cfg(test)]

@@ -5,44 +5,35 @@
 //! Operations with a template, a topic of their connection or a stamp have their own bytes, which
 //! [`Requests::write_own_bytes`] makes from a [`Filling`]. Start reading at [`Request`].
 
-use std::sync::Arc;
-
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
-use plimsoll_model::target::{Filling, STAMP_BYTES, Target, Template};
+use plimsoll_model::target::{Filling, STAMP_BYTES, Target};
 use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing, Traits};
 use plimsoll_proto::http2;
 use plimsoll_proto::mqtt::Needs;
-use plimsoll_proto::streamed::Streamed;
 
 use super::deliveries::{number_of, of_load};
 
 /// A target in the form in which it is sent.
 pub(super) struct Request {
-    /// All of it, or with `streamed` what is before that.
-    bytes: Arc<[u8]>,
-    /// The part behind `bytes` if the body is large.
-    streamed: Option<Box<Streamed>>,
-    /// Bytes that differ from one operation to the next, instead of `bytes`.
-    template: Option<Template>,
+    /// The bytes to send and the expected answer.
+    pub(super) outgoing: Outgoing,
     pub(super) destination: u32,
-    /// The expected answer.
-    pub(super) expected: Expected,
     /// Whether the connection ends with the answer: `Connection: close`.
     pub(super) closes: bool,
     /// The target, if its topic is each connection's own.
     with_own_topic: Option<Box<Target>>,
-    /// Bytes at the end of `bytes` that begin with a stamp; 0 for none.
+    /// Bytes at the end of those before a large body that begin with a stamp; 0 for none.
     stamped_bytes: u32,
 }
 
 impl Request {
     /// Size of the header fields of HTTP/2, as its settings count it.
     fn header_bytes(&self) -> u64 {
-        match self.expected {
+        match self.outgoing.expected {
             Expected::Stream { block_bytes, .. } => {
-                let block = self.bytes.get(..block_bytes as usize).unwrap_or_default();
+                let block = self.outgoing.bytes.get(..block_bytes as usize).unwrap_or_default();
                 http2::request::header_bytes(block)
             }
             _ => 0,
@@ -51,32 +42,35 @@ impl Request {
 
     /// Returns the number of bytes that are sent.
     pub(super) fn len(&self) -> usize {
-        self.bytes.len() + self.streamed.as_ref().map_or(0, |streamed| streamed.len() as usize)
+        self.outgoing.bytes.len()
+            + self.outgoing.streamed.as_ref().map_or(0, |streamed| streamed.len() as usize)
     }
 
     /// Returns some of the bytes from `from` on, and whether they are the last ones. They are put into `scratch` if
     /// they are made for this call.
     pub(super) fn piece<'a>(&'a self, from: usize, scratch: &'a mut Vec<u8>) -> (&'a [u8], bool) {
-        match (from.checked_sub(self.bytes.len()), &self.streamed) {
+        match (from.checked_sub(self.outgoing.bytes.len()), &self.outgoing.streamed) {
             (Some(from), Some(streamed)) => streamed.piece(from, scratch),
-            (_, streamed) => (self.bytes.get(from..).unwrap_or_default(), streamed.is_none()),
+            (_, streamed) => {
+                (self.outgoing.bytes.get(from..).unwrap_or_default(), streamed.is_none())
+            }
         }
     }
 
     /// Returns the part before the body, and the body in two parts, if it is sent apart from that.
     pub(super) fn parts(&self) -> (&[u8], [&[u8]; 2]) {
-        let body: &[u8] = self.streamed.as_ref().map_or(&[], |streamed| streamed.body());
-        let head_bytes = match self.expected {
+        let body: &[u8] = self.outgoing.streamed.as_ref().map_or(&[], |streamed| streamed.body());
+        let head_bytes = match self.outgoing.expected {
             Expected::Stream { block_bytes, .. } => block_bytes as usize,
-            _ => self.bytes.len(),
+            _ => self.outgoing.bytes.len(),
         };
-        let (head, first) = self.bytes.split_at_checked(head_bytes).unwrap_or_default();
+        let (head, first) = self.outgoing.bytes.split_at_checked(head_bytes).unwrap_or_default();
         (head, [first, body])
     }
 
     /// Returns the number of bytes of a large body that are sent with the part before it.
     pub(super) fn sent_with_head(&self) -> usize {
-        match &self.streamed {
+        match &self.outgoing.streamed {
             Some(_) => self.stamped_bytes as usize,
             None => 0,
         }
@@ -84,7 +78,7 @@ impl Request {
 
     /// Returns the number of bytes of a large body that follow the rest of the request; 0 if there is none.
     pub(super) fn streamed_bytes(&self) -> usize {
-        let all = self.streamed.as_ref().map_or(0, |streamed| streamed.len() as usize);
+        let all = self.outgoing.streamed.as_ref().map_or(0, |streamed| streamed.len() as usize);
         all.saturating_sub(self.sent_with_head())
     }
 }
@@ -122,34 +116,23 @@ impl Requests {
         let counts_deliveries = plan.mqtt.as_ref().and_then(|mqtt| mqtt.deliveries);
         let all: Vec<_> = targets
             .map(|(target, destination)| {
-                let outgoing = conversation::outgoing(target, operation, keepalive, version);
-                let Outgoing { mut bytes, template, expected, streamed } = outgoing;
+                let mut outgoing = conversation::outgoing(target, operation, keepalive, version);
                 let has_own_topic = operation == Operation::Exchange
                     && target.publish.as_ref().is_some_and(|publish| publish.topic.contains('%'));
                 let with_own_topic = has_own_topic.then(|| Box::new(target.clone()));
                 let destination = *destination;
-                let stamped_bytes = match (counts_deliveries, &streamed) {
+                let stamped_bytes = match (counts_deliveries, &outgoing.streamed) {
                     (None, _) => 0,
                     (Some(_), None) => target.body.len() as u32,
                     (Some(_), Some(_)) => STAMP_BYTES as u32,
                 };
                 if has_own_topic {
                     // None is left to send once its own are.
-                    bytes.clear();
+                    outgoing.bytes.clear();
                 }
-                let (bytes, streamed) = (bytes.into(), streamed.map(Box::new));
                 let traits = Traits::of(target.url.protocol);
                 let closes = traits.is_http1 && target.closes_connection();
-                Request {
-                    bytes,
-                    streamed,
-                    template,
-                    destination,
-                    expected,
-                    closes,
-                    with_own_topic,
-                    stamped_bytes,
-                }
+                Request { outgoing, destination, closes, with_own_topic, stamped_bytes }
             })
             .collect();
         let count = all.len().max(1) as u32;
@@ -176,7 +159,7 @@ impl Requests {
     /// large body follows them, see [`Request::sent_with_head`].
     pub(super) fn write_own_bytes(&self, target: u32, filling: &Filling, out: &mut Vec<u8>) {
         let request = self.get(target);
-        if let Some(template) = &request.template {
+        if let Some(template) = &request.outgoing.template {
             return template.fill(filling, out);
         }
         match request.with_own_topic.as_ref().zip(self.mqtt.as_ref()) {
@@ -189,7 +172,7 @@ impl Requests {
                     conversation::outgoing(&own, Operation::Exchange, true, mqtt.version).bytes;
                 out.extend_from_slice(&sent);
             }
-            None => out.extend_from_slice(&request.bytes),
+            None => out.extend_from_slice(&request.outgoing.bytes),
         }
         let with_head = request.sent_with_head();
         out.resize(out.len() + with_head, 0);
@@ -202,7 +185,9 @@ impl Requests {
     /// Reports whether each operation of a target has different bytes; a large body is shared by all.
     pub(super) fn has_own_bytes(&self, target: u32) -> bool {
         let request = self.get(target);
-        request.template.is_some() || request.with_own_topic.is_some() || request.stamped_bytes > 0
+        request.outgoing.template.is_some()
+            || request.with_own_topic.is_some()
+            || request.stamped_bytes > 0
     }
 
     /// Returns the values that distinguish an operation on the connection in slot `index` from all others.

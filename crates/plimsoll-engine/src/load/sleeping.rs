@@ -1,6 +1,7 @@
 //! Think time of scripts: within an operation, and behind it.
 
 use plimsoll_model::Nanos;
+use plimsoll_proto::conversation::Conversation;
 
 use super::conn::State;
 use super::worker::Worker;
@@ -13,7 +14,9 @@ impl Worker {
         let hot = &mut self.conns[index];
         hot.intended = hot.intended + time;
         hot.since = hot.since + time;
-        self.conns.slab.parser(index).sleep_until(wakes);
+        if let Conversation::Script(script) = self.conns.slab.parser(index) {
+            script.sleep_until(wakes);
+        }
         self.conns.rearm(index, wakes);
     }
 
@@ -36,8 +39,8 @@ impl Worker {
         let hot = &mut self.conns[index];
         match hot.state {
             State::Busy => {
-                let Some(wakes) = self.conns.slab.sleeps_until(index) else { return false };
-                if now < wakes {
+                let script = self.conns.slab.script(index);
+                if script.and_then(|script| script.sleeps_until()).is_none_or(|at| now < at) {
                     return false;
                 }
                 self.wake(index, now);
@@ -58,7 +61,8 @@ impl Worker {
     /// Continues the script, with the bytes that came while it slept.
     fn wake(&mut self, index: u32, now: Nanos) {
         let generation = self.conns[index].generation;
-        let early = self.conns.slab.parser(index).wake();
+        let Conversation::Script(script) = self.conns.slab.parser(index) else { return };
+        let early = script.wake();
         // The operation's own timer again.
         self.conns.rearm(index, now + self.answer_timeout());
         let consumed = self.handle_part(index, &early, now);

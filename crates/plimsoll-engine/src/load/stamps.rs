@@ -113,12 +113,8 @@ impl Stamps {
             && (self.samples(index, hot, 0) || self.samples(index, hot, 1))
     }
 
-    /// Reports whether the bytes that were just read had arrived by `at`; `None` if no stamp says so.
-    pub(super) fn arrived_by(&self, at: Nanos) -> Option<bool> {
-        self.arrival.map(|arrival| arrival <= at)
-    }
-
-    /// Counts an operation sent at `now` on a connection that was free since `free_since`, as far as we had read.
+    /// An operation is sent at `now` on a connection that was free since `free_since` as far as we
+    /// had read.
     pub(super) fn count_sent(
         &mut self,
         index: u32,

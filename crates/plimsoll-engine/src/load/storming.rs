@@ -65,10 +65,7 @@ impl Worker {
         let how = storm.clients.cut;
         storm.add_client(now);
         self.meter.tally().storm.cut += 1;
-        if self.conns[index].has_op {
-            self.meter.count_error(ErrorClass::Interrupted);
-            self.detach_op(index);
-        }
+        self.fail_op(index, ErrorClass::Interrupted, now);
         self.leave_sweep(index, false, now);
         if how == Cut::Silent {
             let left = self.conns.leave_open(index);

@@ -20,8 +20,8 @@ const SILENT_AFTER: Nanos = Nanos::from_secs(4);
 
 /// The bound on requests in flight.
 #[derive(Debug)]
-struct Places {
-    /// Send times of the latest requests, one for each place.
+pub(super) struct Places {
+    /// When the latest requests were sent, as many as there are places.
     sent_at: Box<[Nanos]>,
     sent: usize,
     in_flight: usize,
@@ -36,14 +36,15 @@ impl Places {
     }
 
     /// Since when there is a place, or when there will be one even if nothing is answered.
-    fn free_at(&self) -> Nanos {
+    pub(super) fn free_at(&self) -> Nanos {
         if self.in_flight < self.sent_at.len() {
             return self.free_since;
         }
         self.sent_at[self.sent % self.sent_at.len()] + SILENT_AFTER
     }
 
-    fn take(&mut self, now: Nanos) {
+    /// A request is sent.
+    pub(super) fn take(&mut self, now: Nanos) {
         self.sent_at[self.sent % self.sent_at.len()] = now;
         self.sent += 1;
         self.in_flight += 1;
@@ -61,7 +62,7 @@ impl Places {
 #[derive(Debug)]
 pub(super) struct SweepRun {
     pub(super) id: u32,
-    places: Places,
+    pub(super) places: Places,
     began: Nanos,
     gap_ns: f64,
     /// Before the first request, in gaps, so that workers take turns; 0 <= turn < 1.
@@ -109,24 +110,14 @@ impl SweepRun {
         self.intended().map(|intended| intended.max(self.places.free_at()))
     }
 
-    /// Returns the time since which there has been a place for the next request.
-    pub(super) fn free_since(&self) -> Nanos {
-        self.places.free_at()
-    }
-
-    /// Gives the connection at `index`, the next planned one, its turn.
+    /// The connection at `index`, the next one of those planned, has its turn.
     pub(super) const fn take_turn(&mut self, index: u32) {
         self.cursor = index + 1;
         self.due += 1;
         self.planned -= 1;
     }
 
-    /// Counts a request that is sent.
-    pub(super) fn send(&mut self, now: Nanos) {
-        self.places.take(now);
-    }
-
-    /// Ends the operation of a connection; it had a place if it was `sent`.
+    /// The operation of a connection has ended; it had a place if it was `sent`.
     pub(super) fn end_one(&mut self, sent: bool, now: Nanos) {
         self.left -= 1;
         if sent {

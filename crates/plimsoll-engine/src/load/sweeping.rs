@@ -50,7 +50,7 @@ impl Worker {
     fn take_turn(&mut self, now: Nanos) {
         let Some(sweep) = self.demand.sweep() else { return };
         let Some(intended) = sweep.intended() else { return };
-        let free_since = sweep.free_since();
+        let free_since = sweep.places.free_at();
         let slots = self.conns.slab.hot.get(sweep.cursor as usize..).unwrap_or_default();
         let Some(ahead) = slots.iter().position(|hot| hot.sweep == Sweep::Planned) else {
             debug_assert!(false, "planned and not found: {sweep:?}");
@@ -64,7 +64,7 @@ impl Worker {
             hot.sweep = Sweep::Sent;
             // Waiting for a place is the server's doing, and no lag of ours.
             hot.since = hot.since.max(free_since);
-            sweep.send(now);
+            sweep.places.take(now);
             self.meter.tally().scheduled += 1;
             self.send_held(index, intended, now);
         } else {

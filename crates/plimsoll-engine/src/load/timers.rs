@@ -9,6 +9,7 @@ use plimsoll_proto::http2::StreamFault;
 use super::classify::opening_error;
 use super::conn::State;
 use super::exchange::Until;
+use super::phases::Phase;
 use super::session::FIN_WAIT;
 use super::worker::Worker;
 
@@ -40,7 +41,8 @@ impl Worker {
             State::Closing => Some(hot.since + FIN_WAIT),
             State::Busy => {
                 if self.protocol.is_scripted
-                    && let Some(wakes) = self.conns.slab.sleeps_until(index)
+                    && let Some(wakes) =
+                        self.conns.slab.script(index).and_then(|script| script.sleeps_until())
                 {
                     return Some(wakes);
                 }
@@ -139,7 +141,8 @@ impl Worker {
     pub(super) fn arm_next(&mut self, index: u32) {
         let hot = &self.conns[index];
         let is_usable = matches!(hot.state, State::Idle | State::Busy);
-        let beat_due = if self.is_beating() && is_usable { hot.beat_due } else { Nanos::MAX };
+        let is_beating = is_usable && self.demand.is_hold() && self.phases.is(Phase::Running);
+        let beat_due = if is_beating { hot.beat_due } else { Nanos::MAX };
         let ping_due = if is_usable { self.keep_alive.next(index) } else { Nanos::MAX };
         let next = self.gives_up_at(index).unwrap_or(Nanos::MAX).min(beat_due).min(ping_due);
         if next < Nanos::MAX {

@@ -42,17 +42,12 @@ impl Worker {
                 self.fail_opening(index, ErrorClass::Interrupted, &why, now);
             }
             State::Idle | State::Busy if self.conns[index].is_trying() => {
-                if self.conns[index].has_op {
-                    self.detach_op(index);
-                }
+                self.fail_op(index, ErrorClass::Interrupted, now);
                 self.end_storm_attempt(Some(index), ErrorClass::Interrupted, now);
                 self.close(index, true);
             }
             State::Idle | State::Busy if self.pools.held > keep => {
-                if self.conns[index].has_op {
-                    self.meter.count_error(ErrorClass::Interrupted);
-                    self.detach_op(index);
-                }
+                self.fail_op(index, ErrorClass::Interrupted, now);
                 self.leave_sweep(index, false, now);
                 self.close(index, true);
             }

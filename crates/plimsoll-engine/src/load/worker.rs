@@ -92,14 +92,7 @@ impl Worker {
         let shard = plan.shard_of_thread(index);
         let conns = Conns::new(&plan, shard, tls, now)?;
         Ok(Self {
-            meter: Meter::new(
-                &plan,
-                shard,
-                conns.transport.has_stamps(),
-                index,
-                events.clone(),
-                now,
-            ),
+            meter: Meter::new(&plan, shard, conns.transport.has_stamps(), now),
             phases: Phases::new(),
             requests: Requests::new(&plan, shard),
             buffers: Buffers::default(),
@@ -204,7 +197,7 @@ impl Worker {
             #[cfg(debug_assertions)]
             self.compare_ledgers();
         }
-        self.meter.advance(now, outstanding, self.pools.held);
+        self.meter.advance(now, outstanding, self.pools.held, &self.owner);
         !(self.phases.is(Phase::Draining)
             && outstanding == 0
             && self.meter.have_deliveries_settled(&self.plan, &self.owner.control, now)
@@ -245,7 +238,7 @@ impl Worker {
     }
 
     fn end_prewarming(&mut self) {
-        self.phases.end_prewarming();
+        self.phases.now_in = Phase::Ready;
         let prewarm = &mut self.pools.prewarm;
         let (opened, failed) = (prewarm.opened, prewarm.failed);
         let first_error = prewarm.first_error.take();
@@ -380,11 +373,7 @@ impl Worker {
     fn abandon_in_flight(&mut self, class: ErrorClass, now: Nanos) {
         for index in 0..self.conns.slab.len() as u32 {
             if self.conns[index].has_op {
-                if !self.conns[index].is_trying() {
-                    self.meter.count_error(class);
-                }
-                self.meter.record(&self.conns, index, RowEnd::Failed(class), 0, 0, now);
-                self.end_op(index, false, now);
+                self.fail_op(index, class, now);
                 match self.conns.slab.is_lane(index) {
                     true => self.drop_lane(index),
                     false => self.close(index, true),
@@ -401,7 +390,7 @@ impl Worker {
         debug_assert_eq!(self.pools.outstanding(), 0, "operations outlive their load");
         let now = Transport::now();
         self.end_second();
-        self.meter.hand_over(now, held);
+        self.meter.hand_over(now, held, &self.owner);
         let window = self.phases.window(now);
         self.owner.send(WorkerEvent::Ended { worker: self.owner.worker, window });
     }

@@ -241,7 +241,7 @@ impl<N> Slab<N> {
     pub(super) const fn new() -> Self {
         Self {
             conns: Vec::new(),
-            tls: Sessions::new(),
+            tls: Sessions::reserving(0),
             http2: Vec::new(),
             subscriptions: Vec::new(),
             free: Vec::new(),

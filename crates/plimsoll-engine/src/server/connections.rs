@@ -11,7 +11,7 @@ use plimsoll_sys::clock;
 
 use super::conn::{Active, HTTP2, Phase, Slab};
 use crate::pump::Unsent;
-use crate::wheel::{AGE_MAX, Wheel};
+use crate::wheel::Wheel;
 
 /// Active parts kept for reuse; those beyond it are freed.
 const SPARE_MAX: usize = 256;
@@ -21,7 +21,6 @@ const SPARE_BUFFER_BYTES_MAX: usize = 16 * 1024;
 pub(super) struct Connections<N> {
     pub(super) slab: Slab<N>,
     wheel: Wheel,
-    wheel_made: Nanos,
     spare: Vec<Box<Active<N>>>,
     /// Memory of messages in all active parts.
     pub(super) kept_bytes: usize,
@@ -32,7 +31,7 @@ pub(super) struct Connections<N> {
 impl<N: Default> Connections<N> {
     pub(super) fn new(now: Nanos) -> Self {
         let (slab, wheel) = (Slab::new(), Wheel::new(now));
-        Self { slab, wheel, wheel_made: now, spare: Vec::new(), kept_bytes: 0, now }
+        Self { slab, wheel, spare: Vec::new(), kept_bytes: 0, now }
     }
 
     pub(super) fn read_clock(&mut self) {
@@ -71,11 +70,10 @@ impl<N: Default> Connections<N> {
     }
 
     pub(super) fn renew_wheel(&mut self) {
-        if self.now.since(self.wheel_made) < AGE_MAX {
+        if !self.wheel.is_old(self.now) {
             return;
         }
         self.wheel = Wheel::new(self.now);
-        self.wheel_made = self.now;
         for index in self.slab.indices() {
             let conn = &mut self.slab[index];
             if conn.phase != Phase::Free {
@@ -201,7 +199,7 @@ mod tests {
             assert_eq!(conns.poll_expired(conns.now), None, "day {day}");
             conns.renew_wheel();
         }
-        assert!(conns.wheel_made > BEGIN);
+        assert!(!conns.wheel.is_old(BEGIN + Nanos::from_secs(110 * 3600)));
         conns.now = conns.now + Nanos::from_secs(2 * 3600);
         assert_eq!(conns.poll_expired(conns.now), Some(index));
     }

@@ -30,9 +30,8 @@ pub enum Progress {
     Alive,
     /// Something about one of several operations on the connection, or about how many there may be.
     Stream(StreamProgress),
-    /// The client does nothing for this time, which is part of no latency; see [`Conversation::sleep_until`].
-    ///
-    /// [`Conversation::sleep_until`]: super::Conversation::sleep_until
+    /// Nothing is to be done for this time, which is part of no latency; see
+    /// [`Client::sleep_until`](crate::script::Client::sleep_until).
     Sleeps(Nanos),
 }
 
@@ -77,11 +76,7 @@ pub struct Answer {
 
 impl Answer {
     pub(super) const fn of_http(response: &http1::Response) -> Self {
-        let failed = match response.status {
-            500.. => Some(ErrorClass::Status5xx),
-            400.. => Some(ErrorClass::Status4xx),
-            _ => None,
-        };
+        let failed = ErrorClass::of_status(response.status);
         let http1::Response { status, keep_alive, keep_alive_s, body_bytes } = *response;
         Self { status, code: None, keep_alive, keep_alive_s, body_bytes, failed }
     }

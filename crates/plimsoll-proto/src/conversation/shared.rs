@@ -56,10 +56,7 @@ impl Shared<'_> {
 
     /// Returns the size of a request's header fields that the server accepts, if it states one.
     pub const fn header_bytes_max(&self) -> Option<u32> {
-        match self {
-            Self::Http2(client) => client.header_bytes_max(),
-            Self::Mqtt(_) => None,
-        }
+        if let Self::Http2(client) = self { client.header_bytes_max() } else { None }
     }
 
     /// Returns the number of operations that have not ended.
@@ -90,26 +87,17 @@ impl Shared<'_> {
 
     /// Reports whether the operation of `key` waits for the server to take the rest of its body.
     pub fn awaits_window(&self, key: u32) -> bool {
-        match self {
-            Self::Http2(client) => client.awaits_window(key),
-            Self::Mqtt(_) => false,
-        }
+        matches!(self, Self::Http2(client) if client.awaits_window(key))
     }
 
     /// Returns an operation that the server will not answer, once it drains.
     pub fn take_untouched(&mut self) -> Option<u32> {
-        match self {
-            Self::Http2(client) => client.take_untouched(),
-            Self::Mqtt(_) => None,
-        }
+        if let Self::Http2(client) = self { client.take_untouched() } else { None }
     }
 
     /// Returns the error by which the server ended the connection, once it drains.
     pub fn ended_by(&self) -> Option<Http2Error> {
-        match self {
-            Self::Http2(client) => client.ended_by(),
-            Self::Mqtt(_) => None,
-        }
+        if let Self::Http2(client) = self { client.ended_by() } else { None }
     }
 
     /// Removes an operation that has not ended, because the connection is lost. Returns its key and whether its answer
@@ -145,35 +133,12 @@ impl Shared<'_> {
 
     /// Returns the key of an operation without an answer that has ended, because all output is sent.
     pub fn take_sent(&mut self) -> Option<u32> {
-        match self {
-            Self::Http2(_) => None,
-            Self::Mqtt(window) => window.take_sent(),
-        }
+        if let Self::Mqtt(window) = self { window.take_sent() } else { None }
     }
 
     /// Returns the stamp of the message that was just delivered, if it begins with one.
     pub fn delivery(&self) -> Option<Filling> {
-        match self {
-            Self::Http2(_) => None,
-            Self::Mqtt(window) => window.delivery(),
-        }
-    }
-
-    /// Resumes the stored state of a connection.
-    #[inline]
-    pub fn resume(&mut self, rest: http2::Rest) {
-        if let Self::Http2(client) = self {
-            client.resume(rest);
-        }
-    }
-
-    /// Returns the state in which a connection is left.
-    #[inline]
-    pub fn rest(&self) -> http2::Rest {
-        match self {
-            Self::Http2(client) => client.rest(),
-            Self::Mqtt(_) => http2::Rest::default(),
-        }
+        if let Self::Mqtt(window) = self { window.delivery() } else { None }
     }
 
     /// Makes it one for another connection.

@@ -24,23 +24,17 @@ impl Meter {
             ErrorClass::KeepaliveRace if is_reset => Some(Closer::PeerReset),
             class => Closer::of_class(class),
         };
-        if let Some(closer) = closer {
-            self.count_ending(&conns[index], Stretch::Operation, closer, now);
-        }
+        self.count_ending(&conns[index], Stretch::Operation, closer, now);
     }
 
     /// Counts an answer with a failing `status` to the current operation.
     pub(crate) fn count_failing_answer(&mut self, hot: &ConnHot, status: u16, now: Nanos) {
-        if let Some(closer) = Closer::of_status(status) {
-            self.count_ending(hot, Stretch::Operation, closer, now);
-        }
+        self.count_ending(hot, Stretch::Operation, Closer::of_status(status), now);
     }
 
     /// Counts a connection that could not be opened.
     pub(crate) fn count_failed_opening(&mut self, hot: &ConnHot, class: ErrorClass, now: Nanos) {
-        if let Some(closer) = Closer::of_class(class) {
-            self.count_ending(hot, Stretch::Opening, closer, now);
-        }
+        self.count_ending(hot, Stretch::Opening, Closer::of_class(class), now);
     }
 
     /// Counts the end of a usable connection by the peer. Call it while the connection is still in the state in which
@@ -50,13 +44,21 @@ impl Meter {
         let lasted = Nanos::from_millis(conns.slab.age_ms(index, now).into());
         self.tally().endings.record(Stretch::Lifetime, closer, lasted, hot.ops_total, now);
         if hot.state == State::Idle {
-            self.count_ending(hot, Stretch::Idle, closer, now);
+            self.count_ending(hot, Stretch::Idle, Some(closer), now);
         }
     }
 
     /// `since` to now: the operation, the attempt, or the rest of an idle connection.
-    fn count_ending(&mut self, hot: &ConnHot, stretch: Stretch, closer: Closer, now: Nanos) {
-        let lasted = now.since(hot.since);
-        self.tally().endings.record(stretch, closer, lasted, hot.ops_total, now);
+    fn count_ending(
+        &mut self,
+        hot: &ConnHot,
+        stretch: Stretch,
+        closer: Option<Closer>,
+        now: Nanos,
+    ) {
+        if let Some(closer) = closer {
+            let lasted = now.since(hot.since);
+            self.tally().endings.record(stretch, closer, lasted, hot.ops_total, now);
+        }
     }
 }

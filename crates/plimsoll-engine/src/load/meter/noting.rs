@@ -15,7 +15,7 @@ use plimsoll_proto::mqtt;
 use super::Meter;
 use crate::load::conn::State;
 use crate::load::conns::Conns;
-use crate::load::reasons::{Why, body_of, class_of, private, status_of};
+use crate::load::reasons::{Why, body_of, private, status_of};
 
 impl Meter {
     /// Notes why something failed in `class`.
@@ -105,8 +105,8 @@ impl Meter {
 
     /// Stores a part of an answer with a failing `status`.
     pub(crate) fn store_failing(&mut self, conns: &Conns, index: u32, status: u16, bytes: &[u8]) {
-        let class = class_of(status);
-        if !self.tally().failures.reasons.has_body(class, status) {
+        let reasons = &self.tally().failures.reasons;
+        if ErrorClass::of_status(status).is_some_and(|class| !reasons.has_body(class, status)) {
             self.store(conns, index, bytes);
         }
     }

@@ -6,7 +6,6 @@ use plimsoll_model::row::{Row, RowEnd};
 use super::Meter;
 use crate::load::conn::Op;
 use crate::load::conns::Conns;
-use crate::load::control::WorkerEvent;
 
 impl Meter {
     /// Records the current operation of the connection, which has ended with this answer, or in this class without one.
@@ -49,12 +48,5 @@ impl Meter {
         let sent = sent.map(|at| at.since(epoch));
         let target = op.target;
         self.rows.push(Row { intended, sent, ended, status, end, body_bytes, target });
-    }
-
-    /// Hands over what was recorded.
-    pub(super) fn hand_over_rows(&mut self) {
-        if let Some(batch) = self.rows.take() {
-            self.send(WorkerEvent::Rows(batch));
-        }
     }
 }
