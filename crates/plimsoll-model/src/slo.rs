@@ -2,8 +2,8 @@
 //!
 //! An [`Slo`] is one to eight [`Goal`]s, each of another metric, which must all be met. A latency goal is a budget of
 //! bad operations: at most `1 - quantile` of all may be late, failed or unsent ([`Goal::bad_ratio_max`]). The
-//! strictest limit is the deadline of each operation ([`Slo::deadline`]). Text is the serialised form, too. Start
-//! reading at [`Goal`].
+//! strictest limit is the deadline of each operation ([`Slo::deadline`]). Text is the serialised form, too, and
+//! reads back as the same objective. Start reading at [`Goal`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,7 +44,7 @@ impl Goal {
     /// Returns the limited figure: `p99`, `errors`.
     pub fn metric(&self) -> String {
         match self {
-            Self::Latency { quantile, .. } => format!("p{}", trim_float(quantile * 100.0)),
+            Self::Latency { quantile, .. } => format!("p{}", percent(*quantile)),
             Self::Errors { .. } => "errors".to_owned(),
         }
     }
@@ -138,7 +138,7 @@ impl FromStr for Goal {
         match metric.trim() {
             "errors" => {
                 let ratio = match limit.strip_suffix('%') {
-                    Some(percent) => percent.trim().parse::<f64>().map_err(|_| error())? / 100.0,
+                    Some(percent) => ratio(percent.trim().parse().map_err(|_| error())?),
                     None => limit.parse::<f64>().map_err(|_| error())?,
                 };
                 if !(0.0..=1.0).contains(&ratio) {
@@ -148,35 +148,65 @@ impl FromStr for Goal {
             }
             metric => {
                 let digits = metric.strip_prefix('p').ok_or_else(error)?;
-                let percent = match digits {
+                let quantile = ratio(match digits {
                     "999" => 99.9,
                     "9999" => 99.99,
-                    digits => digits.parse::<f64>().map_err(|_| error())?,
-                };
-                if !(percent > 0.0 && percent < 100.0) {
+                    digits => digits.parse().map_err(|_| error())?,
+                });
+                // A subnormal quantile has no percentage that reads back as it.
+                if !(quantile.is_normal() && (0.0..1.0).contains(&quantile)) {
                     return Err(error());
                 }
                 let limit = parse_duration(limit).map_err(|_| error())?;
                 if limit == Nanos::ZERO {
                     return Err(refused("a limit above zero, such as p99<50ms"));
                 }
-                Ok(Self::Latency { quantile: percent / 100.0, limit })
+                Ok(Self::Latency { quantile, limit })
             }
         }
     }
 }
 
+/// The spelling that reads back as the goal: usually with at most four decimals.
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        write!(f, "{}<", self.metric())?;
+        match *self {
             Self::Latency { limit, .. } => {
-                write!(f, "{}<{}ms", self.metric(), trim_float(limit.as_millis_f64()))
+                let ms = format!("{}ms", trim_float(limit.as_millis_f64()));
+                match parse_duration(&ms) == Ok(limit) {
+                    true => f.write_str(&ms),
+                    false => write!(f, "{}ns", limit.0),
+                }
             }
             Self::Errors { ratio_max } => {
-                write!(f, "{}<{}%", self.metric(), trim_float(ratio_max * 100.0))
+                let percent = percent(ratio_max);
+                match is_percent_of(&percent, ratio_max) {
+                    true => write!(f, "{percent}%"),
+                    false => write!(f, "{ratio_max}"),
+                }
             }
         }
     }
+}
+
+/// The ratio that is nearest to a percentage as it is written: 0.7 % is 0.007, which `0.7 / 100.0` is not.
+fn ratio(percent: f64) -> f64 {
+    format!("{percent}e-2").parse().unwrap_or(f64::NAN)
+}
+
+fn is_percent_of(text: &str, of: f64) -> bool {
+    text.parse().is_ok_and(|percent| ratio(percent) == of)
+}
+
+/// The percentage of a ratio, with more than four decimals if fewer would read back as another ratio.
+fn percent(of: f64) -> String {
+    let percent = of * 100.0;
+    let short = trim_float(percent);
+    let exact = [percent, percent.next_up(), percent.next_down()].map(|near| near.to_string());
+    let reads_back = |text: &&String| is_percent_of(text, of);
+    let all = std::iter::once(&short).chain(&exact).filter(reads_back);
+    all.min_by_key(|text| text.len()).unwrap_or(&short).clone()
 }
 
 /// Writes a number with up to four decimals, none of them a zero at the end.
@@ -196,6 +226,8 @@ written_as_text!(Slo);
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -205,6 +237,43 @@ mod tests {
         }
         assert_eq!("p999<1s".parse::<Slo>().map(|s| s.to_string()), Ok("p99.9<1000ms".to_owned()));
         assert_eq!(Slo::default().deadline(), Some(Nanos::from_millis(50)));
+    }
+
+    #[test]
+    fn small_goals_keep_every_digit() {
+        for text in ["errors<0.00001%", "p99<40ns", "p99<1234560ns", "p99.99999<5ms", "errors<0.7%"]
+        {
+            assert_eq!(text.parse::<Slo>().map(|slo| slo.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("errors<0.007".parse::<Slo>(), "errors<0.7%".parse());
+        assert_eq!("errors<0.7%".parse(), Ok(Goal::Errors { ratio_max: 0.007 }));
+        // They are two metrics.
+        assert!("p99.99999<5ms,p99.99998<4ms".parse::<Slo>().is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn an_objective_reads_back_as_itself(
+            bits: [u64; 3], share in 0.0..=1.0f64, percent in 0.0..=100.0f64, span in 0.0..1e4f64,
+        ) {
+            let [any, limit, errors] = bits.map(f64::from_bits);
+            let shortened = format!("{percent:.7}");
+            for text in [
+                format!("errors<{share}"),
+                format!("errors<{percent}%"),
+                format!("errors<{errors}"),
+                format!("errors<{errors}%"),
+                format!("errors<{shortened}%"),
+                format!("p{percent}<{span}ms"),
+                format!("p{shortened}<{span}d"),
+                format!("p{any}<{limit}us"),
+                format!("p{}<{}ns,errors<{percent:.3}%", 100.0 - percent / 1e6, bits[0] >> 2),
+            ] {
+                if let Ok(slo) = text.parse::<Slo>() {
+                    prop_assert_eq!(slo.to_string().parse(), Ok(slo), "{}", text);
+                }
+            }
+        }
     }
 
     #[test]
