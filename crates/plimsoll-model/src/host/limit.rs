@@ -17,6 +17,9 @@ use crate::trial::Unit;
 
 /// The scope of a limit that holds for the whole host, in the labels of a reading.
 const HOST: &str = "host";
+/// The scope named `host`, in the labels of a reading. Nothing else has this name: those of processes are shorter, and
+/// those of proxies have no spaces.
+const NAMED_HOST: &str = "the one named host";
 
 catalogue! {
     /// Resource that a limit bounds.
@@ -99,13 +102,21 @@ impl LimitId {
 
     /// Returns the labels of its series in a reading.
     pub fn labels(&self) -> [(Label, &str); 2] {
-        let scope = self.scope.as_deref().unwrap_or(HOST);
+        let scope = match self.scope.as_deref() {
+            None => HOST,
+            Some(HOST) => NAMED_HOST,
+            Some(scope) => scope,
+        };
         [(Label::Limit, self.kind.name()), (Label::Scope, scope)]
     }
 
     fn from_labels(kind: &str, scope: &str) -> Option<Self> {
         let kind = *LimitKind::ALL.iter().find(|known| known.name() == kind)?;
-        Some(Self { kind, scope: (scope != HOST).then(|| scope.to_owned()) })
+        Some(match scope {
+            HOST => Self::host(kind),
+            NAMED_HOST => Self::of(kind, HOST),
+            scope => Self::of(kind, scope),
+        })
     }
 }
 
@@ -185,9 +196,8 @@ mod tests {
     #[test]
     fn every_limit_is_read_back_from_labels_and_text() {
         for kind in LimitKind::ALL {
-            for id in
-                [LimitId::host(*kind), LimitId::of(*kind, "b/s1"), LimitId::of(*kind, "a of b")]
-            {
+            let named = ["b/s1", "a of b", "host"].map(|scope| LimitId::of(*kind, scope));
+            for id in named.into_iter().chain([LimitId::host(*kind)]) {
                 assert_eq!(id.to_string().parse(), Ok(id.clone()));
                 let [(_, kind), (_, scope)] = id.labels();
                 assert_eq!(LimitId::from_labels(kind, scope), Some(id));
@@ -197,6 +207,19 @@ mod tests {
         assert_eq!(text(LimitKind::FrontendMaxconn, "tls"), "maxconn of frontend tls");
         assert_eq!(text(LimitKind::OpenFiles, "haproxy"), "open files of haproxy");
         assert!("shoes of haproxy".parse::<LimitId>().is_err());
+    }
+
+    #[test]
+    fn a_process_named_host_is_not_the_host() {
+        let mut reading = Reading::default();
+        let both = [LimitId::host(LimitKind::OpenFiles), LimitId::of(LimitKind::OpenFiles, "host")];
+        for (id, used) in both.iter().zip([300.0, 20.0]) {
+            reading.add(Metric::LimitUsed, &id.labels(), used);
+            reading.add(Metric::LimitMax, &id.labels(), 1_000.0);
+        }
+        reading.sort();
+        let read = fullest_limits(&reading, 5).into_iter().map(|limit| (limit.id, limit.used));
+        assert!(read.eq(both.into_iter().zip([300.0, 20.0])));
     }
 
     #[test]
