@@ -85,6 +85,8 @@ pub struct ServerRest {
     /// Decoder, once the client has added to its table.
     decoder: Option<Box<Decoder>>,
     last_stream: u32,
+    /// The highest stream for which RST_STREAM was sent.
+    last_reset: u32,
     send_window: i32,
     initial_window: u32,
     uncredited: u32,
@@ -104,6 +106,7 @@ impl Default for ServerRest {
         Self {
             decoder: None,
             last_stream: 0,
+            last_reset: 0,
             send_window: WINDOW_DEFAULT as i32,
             initial_window: WINDOW_DEFAULT,
             uncredited: 0,
@@ -361,7 +364,7 @@ impl<T: Default> Server<T> {
         Ok(())
     }
 
-    /// A block begins a stream, or ends one whose request is not complete.
+    /// A block begins a stream, or ends one whose request is not complete. One that crossed our RST_STREAM is ignored.
     fn check_new_block(&self, stream: u32) -> Result<(), Fault> {
         if stream.is_multiple_of(2) {
             return fault(Code::PROTOCOL_ERROR, "a client's streams have odd numbers");
@@ -371,6 +374,8 @@ impl<T: Default> Server<T> {
         }
         match self.streams.iter().find(|open| open.id == stream) {
             Some(open) if !open.is_received => Ok(()),
+            // RFC 9113, 5.1. An earlier stream may have been reset, too.
+            None if stream <= self.rest.last_reset => Ok(()),
             _ => fault(Code::STREAM_CLOSED, "a header block is for a stream that has ended"),
         }
     }
@@ -513,19 +518,19 @@ impl<T: Default> Server<T> {
             return fault(Code::COMPRESSION_ERROR, "a header block is malformed");
         }
         if !is_new {
-            let is_right = is_end && !head.is_malformed;
-            return Ok(match is_right {
-                true => self.complete(stream, out),
-                false => self.reset(stream, Code::PROTOCOL_ERROR, out),
+            return Ok(match self.streams.iter().any(|open| open.id == stream) {
+                false => None,
+                true if is_end && !head.is_malformed => self.complete(stream, out),
+                true => self.reset(stream, Code::PROTOCOL_ERROR, out),
             });
         }
         if self.streams.len() >= SERVER_STREAMS_MAX as usize {
-            frame::write_rst(out, stream, Code::REFUSED_STREAM);
+            self.write_rst(stream, Code::REFUSED_STREAM, out);
             return Ok(Some(Incoming::Reset));
         }
         if !head.is_complete() {
             self.count_reset();
-            frame::write_rst(out, stream, Code::PROTOCOL_ERROR);
+            self.write_rst(stream, Code::PROTOCOL_ERROR, out);
             return Ok(Some(Incoming::Reset));
         }
         self.streams.push(Stream {
@@ -558,8 +563,13 @@ impl<T: Default> Server<T> {
         Some(Incoming::Complete(stream))
     }
 
-    fn reset(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) -> Option<Incoming> {
+    fn write_rst(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) {
+        self.rest.last_reset = self.rest.last_reset.max(stream);
         frame::write_rst(out, stream, code);
+    }
+
+    fn reset(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) -> Option<Incoming> {
+        self.write_rst(stream, code, out);
         self.count_reset();
         let before = self.streams.len();
         self.streams.retain(|open| open.id != stream);
@@ -626,7 +636,7 @@ impl<T: Default> Server<T> {
     pub fn finish(&mut self, place: usize, out: &mut Vec<u8>) {
         let stream = self.streams.swap_remove(place);
         if !stream.is_received {
-            frame::write_rst(out, stream.id, Code::NO_ERROR);
+            self.write_rst(stream.id, Code::NO_ERROR, out);
         }
     }
 

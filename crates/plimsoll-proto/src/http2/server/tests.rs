@@ -110,6 +110,44 @@ fn floods_end_the_connection() {
 }
 
 #[test]
+fn trailers_that_cross_a_reset_are_ignored_and_decoded() {
+    // A literal field that enters the decoder's table, and a request that refers to it there (RFC 7541, 6.1 and 6.2.1).
+    let added = [&[0x40, 4][..], b"x-id", &[1], b"7"].concat();
+    let mut next = Vec::new();
+    GET.iter().for_each(|(name, value)| write_field(&mut next, name, value));
+    next.push(0x80 | 62);
+    // The first request has no method: it is reset before its trailers come.
+    let mut rest = request(1, &GET[1..], false);
+    frame::write_block(&mut rest, 1, &added, true);
+    frame::write_block(&mut rest, 3, &next, true);
+    let (mut server, mut out) = opened();
+    let (mut all, mut fields) = (Vec::new(), Vec::new());
+    while !rest.is_empty() {
+        let handled = server.handle_bytes(&rest, Nanos(1), &mut out, &mut |name, value| {
+            fields.push((name.to_owned(), value.to_vec()));
+        });
+        let (consumed, incoming) = handled.expect("no error of the connection");
+        all.extend(incoming);
+        rest.drain(..consumed);
+    }
+    assert_eq!(all, [Incoming::Reset, Incoming::Complete(3)]);
+    assert_eq!(fields, [("x-id".to_owned(), b"7".to_vec())]);
+    let mut refusal = Vec::new();
+    frame::write_rst(&mut refusal, 1, Code::PROTOCOL_ERROR);
+    assert_eq!(out, refusal);
+    // An answer may end before its request does, and the connection may rest in between.
+    let (mut server, _) = opened();
+    let begun = server.handle_bytes(&request(1, &GET, false), Nanos(1), &mut out, &mut |_, _| {});
+    assert_eq!(begun.map(|(_, incoming)| incoming), Ok(Some(Incoming::Begun(1))));
+    server.finish(0, &mut out);
+    let rest = server.leave();
+    server.resume(rest);
+    let late = request(1, &[("x", "y")], true);
+    let handled = server.handle_bytes(&late, Nanos(1), &mut out, &mut |_, _| {});
+    assert_eq!(handled, Ok((late.len(), None)));
+}
+
+#[test]
 fn frames_in_the_wrong_place() {
     for (bytes, code) in [
         (request(2, &GET, true), Code::PROTOCOL_ERROR),
