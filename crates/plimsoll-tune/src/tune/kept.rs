@@ -1,9 +1,9 @@
 //! Files that keep settings over a reboot, and limits for processes that start later.
 //!
 //! `keep` writes two files at most: one of sysctls, and one of process limits for the parent that [`StartedBy`] names
-//! (a systemd unit or a login). Each write replaces a whole file. Lines of an earlier apply stay unless the new ones
-//! have their key. The journal has the intended text before the file changes and a record of completion after it, so
-//! that `revert` can restore the old file. Start with `keep`.
+//! (a systemd unit or a login). Each write replaces a whole file. Lines of an earlier apply stay with their comments
+//! unless the new ones have their key. The journal has the intended text before the file changes and a record of
+//! completion after it, so that `revert` can restore the old file. Start with `keep`.
 
 use std::io;
 use std::path::Path;
@@ -152,14 +152,21 @@ fn write(
     journal: &mut Journal,
 ) -> Result<(), TuneError> {
     let old = read_existing(disk, path).map_err(TuneError::io(path))?;
-    let is_setting = |line: &&str| !line.trim().is_empty() && !line.starts_with(['#', '[']);
     let is_new =
         |line: &str| all.iter().flat_map(|(_, lines)| lines).any(|new| key(new) == key(line));
-    let stays = |line: &&str| !is_new(line);
-    let staying = old.iter().flat_map(|old| old.lines()).filter(is_setting).filter(stays);
-    let section = path.parent().is_some_and(is_of_unit).then_some("[Service]");
-    let mut text = HEAD.to_owned();
-    section.into_iter().chain(staying).for_each(|line| text.push_str(&format!("{line}\n")));
+    let is_of_unit = path.parent().is_some_and(is_of_unit);
+    let mut text = format!("{HEAD}{}", if is_of_unit { "[Service]\n" } else { "" });
+    let mut comments = String::new();
+    for line in old.iter().flat_map(|old| old.lines()).filter(|line| !line.trim().is_empty()) {
+        if line.starts_with('#') && line != HEAD.trim_end() {
+            comments.push_str(&format!("{line}\n"));
+        } else if !line.starts_with(['#', '[']) {
+            let comments = std::mem::take(&mut comments);
+            if !is_new(line) {
+                text.push_str(&format!("{comments}{line}\n"));
+            }
+        }
+    }
     for (reason, lines) in all {
         text.push_str(&format!("# {reason}\n{}\n", lines.join("\n")));
     }

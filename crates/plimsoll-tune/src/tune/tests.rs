@@ -207,7 +207,10 @@ fn limits_of_logins_are_kept_beside_those_of_others() {
     let root = host();
     let file = root.path().join("etc/security/limits.d/60-plimsoll.conf");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, "# a note\n* hard nofile 5\nweb soft nofile 6\n").unwrap();
+    let earlier = "# Written by plimsoll tune apply --persist; plimsoll tune revert removes it.\n\
+                   # a reason that ends with its line\n* hard nofile 5\n\n\
+                   # a reason that stays\nweb soft nofile 6\n# of no line\n";
+    fs::write(&file, earlier).unwrap();
     let before = dump(root.path());
     let journals = root.path().join("journals");
     let plan = Plan { changes: Vec::new(), ..plan_of(root.path(), 8) };
