@@ -177,8 +177,9 @@ fn ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
         let each = if widest { limits.ports_per_source } else { None };
         let each = each.unwrap_or(PORTS_PER_SOURCE_MAX).max(1);
         let needed = grouped(need.div_ceil(each * hop.destinations.max(1)));
-        let more = format!("{needed} source addresses (--source), or more server ports");
-        if widest { Fix::advice(more) } else { widen().or(&format!(" and {more}")) }
+        let more =
+            Fix::advice(format!("{needed} source addresses (--source), or more server ports"));
+        if widest { more } else { widen().then(" and ", more) }
     };
     Limit {
         name: format!("source ports ({})", hop.name),

@@ -71,12 +71,14 @@ impl Setting {
 }
 
 /// The way to raise a limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {
     /// Action now: a command, or advice.
     pub now: String,
     /// The settings that the command changes, in the order in which they must be changed.
     pub settings: Vec<Setting>,
+    /// Whether a person has to act, because sysctls alone do not raise the limit far enough.
+    pub by_hand: bool,
 }
 
 /// One limit against what is needed of it.
@@ -115,7 +117,8 @@ impl Fix {
         let value = value.to_string();
         let typed = if value.contains(' ') { format!("\"{value}\"") } else { value.clone() };
         let now = format!("sysctl -w {name}={typed}");
-        Self { now, settings: vec![Setting::Sysctl { name: name.to_owned(), value }] }
+        let settings = vec![Setting::Sysctl { name: name.to_owned(), value }];
+        Self { now, settings, by_hand: false }
     }
 
     /// Sets a limit of a service; elsewhere, `now` does that.
@@ -126,12 +129,12 @@ impl Fix {
     ) -> Self {
         let value = value.to_string();
         let now = format!("{now}, {name}={value} in systemd");
-        Self { now, settings: vec![Setting::Service { name, value }] }
+        Self { now, settings: vec![Setting::Service { name, value }], by_hand: true }
     }
 
     /// Creates advice for a limit that no setting changes.
     pub(super) fn advice(text: impl Into<String>) -> Self {
-        Self { now: text.into(), settings: Vec::new() }
+        Self { now: text.into(), settings: Vec::new(), by_hand: true }
     }
 
     /// Returns the fix with `words` before it.
@@ -147,7 +150,8 @@ impl Fix {
     /// Returns both fixes, joined by `words`.
     pub(super) fn then(self, words: &str, next: Self) -> Self {
         let settings = self.settings.into_iter().chain(next.settings).collect();
-        Self { now: format!("{}{words}{}", self.now, next.now), settings }
+        let now = format!("{}{words}{}", self.now, next.now);
+        Self { now, settings, by_hand: self.by_hand || next.by_hand }
     }
 }
 

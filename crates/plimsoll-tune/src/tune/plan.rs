@@ -246,11 +246,7 @@ impl Plan {
                 }),
             }
         }
-        let is_only_sysctls =
-            fix.settings.iter().all(|setting| matches!(setting, Setting::Sysctl { .. }));
-        let has_all = self.changes.len() > before && is_only_sysctls;
-        // A narrow port range may need addresses besides.
-        if !has_all || fix.now.contains(" and ") {
+        if fix.by_hand || self.changes.len() == before {
             self.by_hand.push(format!("{}: {}", need.limit, fix.now));
         }
     }

@@ -68,6 +68,11 @@ fn plan(root: &Path) -> Plan {
 
 /// With the limits of processes that were started like `pid`.
 fn plan_of(root: &Path, pid: u32) -> Plan {
+    plan_within(root, pid, (32_768, 60_999))
+}
+
+/// With these source ports.
+fn plan_within(root: &Path, pid: u32, port_range: (u16, u16)) -> Plan {
     let shape = Shape {
         connections: 500_000,
         parts: vec![Part { is_privileged: false, ..Part::clients(450) }],
@@ -87,7 +92,7 @@ fn plan_of(root: &Path, pid: u32) -> Plan {
         file_max: Some(100_000),
         epoll_watches_max: Some(400_000),
         ports_per_source: Some(20_000),
-        port_range: Some((32_768, 60_999)),
+        port_range: Some(port_range),
         tasks_max: Some(1_000),
         tasks_in_use: Some(998),
         ..HostLimits::default()
@@ -177,6 +182,18 @@ fn a_plan_raises_and_never_lowers() {
     let range = plan.changes.iter().find(|change| change.name.ends_with("port_range")).unwrap();
     assert!(range.risk.contains("may find a connection there"), "{}", range.risk);
     insta::assert_snapshot!(plan.render());
+}
+
+#[test]
+fn what_a_setting_does_not_give_is_for_a_person() {
+    let root = host();
+    fs::write(root.path().join("proc/sys/net/ipv4/tcp_tw_reuse"), "0\n").unwrap();
+    // The range is as wide as it gets: reuse helps, and more addresses are needed besides.
+    let plan = plan_within(root.path(), 7, (1_024, 65_535));
+    assert!(plan.changes.iter().any(|change| change.name == "net.ipv4.tcp_tw_reuse"));
+    let line = "source ports (clients): sysctl -w net.ipv4.tcp_tw_reuse=1; 26 source addresses \
+                (--source), or more server ports";
+    assert!(plan.by_hand.iter().any(|by_hand| by_hand == line), "{:?}", plan.by_hand);
 }
 
 #[test]
