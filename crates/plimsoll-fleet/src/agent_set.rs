@@ -186,7 +186,7 @@ impl AgentSet {
         let (sender, events) = mpsc::channel();
         let (places, notes, readings) = (Vec::new(), Vec::new(), Readings::default());
         let mut set = Self { places, next_id: 0, sender, events, readings, notes, exit_wait };
-        set.start_more(launches, interrupted)?;
+        set.open((0..).zip(launches).collect(), interrupted)?;
         Ok(set)
     }
 
@@ -194,7 +194,7 @@ impl AgentSet {
     /// agent sends anything.
     pub(crate) fn add(&mut self, launches: Vec<Launch>) -> Result<()> {
         let before = self.places.len();
-        let added = self.start_more(launches, &|| false);
+        let added = self.open((before..).zip(launches).collect(), &|| false);
         if added.is_err() {
             // Dropping a link ends its agent.
             self.places.truncate(before);
@@ -232,17 +232,24 @@ impl AgentSet {
         self.places.truncate(index);
     }
 
-    fn start_more(&mut self, launches: Vec<Launch>, interrupted: &dyn Fn() -> bool) -> Result<()> {
+    /// Starts an agent at each of these indices, and waits for the first message of each. New indices come last.
+    fn open(
+        &mut self,
+        launches: Vec<(usize, Launch)>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<()> {
         let wait = HELLO_WAIT + HELLO_WAIT_EACH * u32::try_from(launches.len()).unwrap_or(u32::MAX);
         let mut launches = launches.into_iter();
         let mut opening = Opening::default();
         loop {
             while opening.has_room() {
-                let Some(launch) = launches.next() else { break };
-                let index = self.places.len();
+                let Some((index, launch)) = launches.next() else { break };
                 let place = self.place(launch, wait)?;
                 opening.add(index, &place.launch);
-                self.places.push(place);
+                match self.places.get_mut(index) {
+                    Some(lost) => *lost = place,
+                    None => self.places.push(place),
+                }
             }
             if opening.is_done() {
                 break;
@@ -412,19 +419,9 @@ impl AgentSet {
                 self.how_it_ended(index, ending);
             }
         }
-        let mut opening = Opening::default();
-        for index in 0..self.len() {
-            if self.is_lost(index) {
-                let launch = self.places[index].launch.clone();
-                opening.add(index, &launch);
-                self.places[index] = self.place(launch, HELLO_WAIT)?;
-            }
-        }
-        while !opening.is_done() {
-            self.await_hello(&mut opening, interrupted)?;
-        }
-        opening.finish()?;
-        self.await_clocks(interrupted)
+        let places = self.places.iter().enumerate().filter(|(_, place)| place.is_lost);
+        let lost = places.map(|(index, place)| (index, place.launch.clone())).collect();
+        self.open(lost, interrupted)
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -658,6 +655,7 @@ fn login_wait(chance: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hosts::LoadHost;
 
     #[test]
     fn an_interrupt_ends_the_wait_for_the_first_message() {
@@ -667,6 +665,30 @@ mod tests {
         let interrupted = || looks.replace(looks.get() + 1) > 3;
         let started = AgentSet::start(launches, Duration::ZERO, &interrupted);
         assert!(matches!(started, Err(FleetError::Interrupted)), "{started:?}");
+    }
+
+    #[test]
+    fn lost_hosts_are_logged_in_to_again_a_few_at_once() {
+        let host = |index| LoadHost {
+            name: HostName { user: None, host: format!("host-{index}"), port: None },
+            threads: None,
+        };
+        let hosts = LoadHosts {
+            hosts: (0..FANOUT + 2).map(host).collect(),
+            launcher: Launcher::Other(["sh", "-c", "exec sleep 1000"].map(str::to_owned).to_vec()),
+            path: None,
+            file: None,
+        };
+        let launches = remote_launches(&hosts, 0, &|| false).unwrap();
+        let mut set = AgentSet::start(Vec::new(), Duration::ZERO, &|| false).unwrap();
+        for launch in launches {
+            let index = set.begin(launch).unwrap();
+            set.kill(index);
+        }
+        let looks = std::cell::Cell::new(0);
+        let replaced = set.replace_lost(&|| looks.replace(looks.get() + 1) > 3);
+        assert!(matches!(replaced, Err(FleetError::Interrupted)), "{replaced:?}");
+        assert_eq!((0..set.len()).filter(|index| !set.is_lost(*index)).count(), FANOUT);
     }
 
     #[test]
