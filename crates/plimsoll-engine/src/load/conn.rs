@@ -223,14 +223,14 @@ impl Parsers {
             self.parsers.push(self.dialect.conversation(true));
             self.parsers.len() as u32
         });
-        // One of HTTP/2 has been cleared, and goes on from where its connection is.
+        // A parser of HTTP/2 is kept: it was cleared, and `resume` loads the state of its connection.
         if !is_greeted && !self.dialect.traits().has_streams {
             self.parsers[number as usize - 1] = self.dialect.conversation(false);
         }
         number
     }
 
-    /// The parser is for the connection at `index`, and goes on from where that is.
+    /// Loads the stored state of the connection at `index` into parser `number`, if there is one.
     #[inline]
     fn resume(&mut self, number: u32, index: u32) {
         if let Some(rest) = self.rests.get(index as usize)

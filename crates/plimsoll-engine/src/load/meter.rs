@@ -50,7 +50,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// For the worker that makes `shard` of the load.
+    /// Creates the meter of the worker that makes `shard` of the load.
     pub(crate) fn new(plan: &LoadPlan, shard: Shard, has_stamps: bool, now: Nanos) -> Self {
         Self {
             interval: Box::new(Interval { second: 0, tally: Tally::default() }),

@@ -1,8 +1,8 @@
 //! The HTTP server: connections, routes, headers. One task for each connection, all in one thread.
 //!
 //! [`serve`] accepts connections until `closing` is set; [`Connections`] bounds their number, and [`answer`] runs one
-//! of them over hyper. Two layers surround the routes: [`admitting`] refuses requests that [`Access`] does not admit,
-//! and [`protected`] adds security headers to the answers of the routes. A head and unread output are bounded by 64
+//! of them over hyper. [`protected`] surrounds the routes with two layers: the inner one refuses requests that [`Access`]
+//! does not admit, and the outer one adds security headers to every answer. A head and unread output are bounded by 64
 //! KiB per connection, and [`Patience`] has the time limits. Start reading at [`serve`].
 
 use std::io;
@@ -52,18 +52,20 @@ impl IsLocal {
 /// Returns the routes of a scraper. On loopback `access` has the rules of the page, since a browser of this host
 /// reaches that for any site; elsewhere a scraper asks under whatever name its configuration has.
 pub(super) fn metrics(figures: Shared<Figures>, access: Option<Access>) -> Router {
-    let routes = protected(
-        Router::new().route("/metrics", get(scrape)).route("/", get(scrape)).with_state(figures),
-    );
-    match access {
-        Some(access) => admitting(access, routes),
-        None => routes,
-    }
+    let routes =
+        Router::new().route("/metrics", get(scrape)).route("/", get(scrape)).with_state(figures);
+    protected(access, routes)
 }
 
-/// Restricts the routes to requests that `access` admits.
-pub(super) fn admitting(access: Access, routes: Router) -> Router {
-    routes.layer(from_fn_with_state(Arc::new(access), admit))
+/// Restricts the routes to requests that `access` admits, if there is one, and adds to every answer, refusals too,
+/// headers against storing, framing, sniffing and referrers.
+pub(super) fn protected(access: Option<Access>, routes: Router) -> Router {
+    let routes = routes.fallback(async || Refusal::NotFound.answer());
+    let routes = match access {
+        Some(access) => routes.layer(from_fn_with_state(Arc::new(access), admit)),
+        None => routes,
+    };
+    routes.layer(from_fn(protect))
 }
 
 async fn admit(State(access): State<Arc<Access>>, request: Request, rest: Next) -> Response {
@@ -77,11 +79,6 @@ async fn admit(State(access): State<Arc<Access>>, request: Request, rest: Next) 
 
 async fn scrape(State(figures): State<Shared<Figures>>) -> Response {
     ([(CONTENT_TYPE, METRICS)], figures.scrape()).into_response()
-}
-
-/// Adds headers against storing, framing, sniffing and referrers to every answer, and refuses unknown paths.
-pub(super) fn protected(routes: Router) -> Router {
-    routes.fallback(async || Refusal::NotFound.answer()).layer(from_fn(protect))
 }
 
 async fn protect(request: Request, rest: Next) -> Response {

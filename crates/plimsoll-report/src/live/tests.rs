@@ -151,6 +151,7 @@ fn on_loopback_a_page_elsewhere_cannot_have_its_name_lead_to_the_figures() {
         let answer = asked(address, &request);
         assert_eq!(answer.split(' ').nth(1), Some(status), "{request} {answer}");
         assert_eq!(answer.contains("version=0.0.4"), status == "200", "{answer}");
+        has_headers(&answer);
     }
     let (listener, address) = any_listener();
     let (_feed, _thread) = publish(Outlets { metrics: scraped_at(listener), ..outlets() });
@@ -322,6 +323,19 @@ fn get(address: SocketAddr, path: &str, headers: &str) -> String {
     )
 }
 
+/// Asserts the headers that every answer of a route has, and every refusal.
+fn has_headers(answer: &str) {
+    for header in [
+        "content-security-policy: default-src 'none'; ",
+        "x-content-type-options: nosniff\r\n",
+        "referrer-policy: no-referrer\r\n",
+        "cache-control: no-store\r\n",
+        "cross-origin-resource-policy: same-origin\r\n",
+    ] {
+        assert!(answer.contains(header), "{header} in {answer}");
+    }
+}
+
 /// A viewer of the live page.
 struct Viewer(BufReader<TcpStream>);
 
@@ -467,17 +481,15 @@ fn only_who_may_look_sees_anything() {
     for header in [
         "content-security-policy: default-src 'none'; script-src 'sha256-",
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n",
-        "x-content-type-options: nosniff\r\n",
-        "referrer-policy: no-referrer\r\n",
-        "cache-control: no-store\r\n",
-        "cross-origin-resource-policy: same-origin\r\n",
     ] {
         assert!(page.contains(header), "{header} in {page}");
     }
+    has_headers(&page);
     for paths in ["/", "/view", "/events", "/0123456789abcdef0123456789abcdeX/", "/x/../"] {
         let refused = get(address, paths, "");
         assert!(refused.starts_with("HTTP/1.1 404 "), "{paths} {refused}");
         assert!(!refused.contains("0123456789abcdef"), "{refused}");
+        has_headers(&refused);
     }
     let with = |host: &str, more: &str| {
         asked(
@@ -495,11 +507,14 @@ fn only_who_may_look_sees_anything() {
     ] {
         assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
         assert!(!answer.to_lowercase().contains("access-control"), "{answer}");
+        has_headers(&answer);
     }
     let changed = format!(
         "POST {at}/view HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     );
-    assert!(asked(address, &changed).starts_with("HTTP/1.1 405 "));
+    let answer = asked(address, &changed);
+    assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    has_headers(&answer);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::access::{Access, Refusal};
 use super::document::Document;
 use super::records::Next;
-use super::server::{IsLocal, admitting, protected};
+use super::server::{IsLocal, protected};
 use super::shared::Shared;
 use crate::page::live_policy;
 
@@ -64,7 +64,7 @@ impl Viewers {
             .route(&at("view"), get(view))
             .route(&at("events"), get(events))
             .with_state(self);
-        admitting(access, protected(routes))
+        protected(Some(access), routes)
     }
 
     /// Returns the number of the change after which a viewer continues; a name from another process does not count.
