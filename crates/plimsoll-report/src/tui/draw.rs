@@ -327,8 +327,8 @@ fn host_line(name: &str, host: &HostRow) -> Line<'static> {
         count(figures.established),
         size(host.memory_available),
         count(figures.packets_per_s),
-        size(host.bytes_in.or(Some(0.0))),
-        size(host.bytes_out.or(Some(0.0))),
+        size(host.bytes_in),
+        size(host.bytes_out),
     ))
 }
 

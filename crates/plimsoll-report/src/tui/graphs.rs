@@ -204,8 +204,7 @@ fn established(state: &Watched, now: &Now) -> Graph {
 fn packets(state: &Watched, now: &Now) -> Graph {
     let top = Graph::top(state, PACKETS, None);
     let current = state.points.back().map(|point| point.row).unwrap_or_default();
-    let [packets_in, packets_out] =
-        [current.packets_in, current.packets_out].map(|rate| per_s(rate.or(Some(0.0))));
+    let [packets_in, packets_out] = [current.packets_in, current.packets_out].map(per_s);
     let both = format!("in {packets_in} out {packets_out}");
     let mut lines = vec![named("packets", &both)];
     lines.push(Line::from(format!(" graph to {}", per_s(Some(top)))));
@@ -219,8 +218,7 @@ fn packets(state: &Watched, now: &Now) -> Graph {
 fn bytes(state: &Watched, now: &Now) -> Graph {
     let top = Graph::top(state, BYTES, None);
     let current = state.points.back().map(|point| point.row).unwrap_or_default();
-    let [bytes_in, bytes_out] =
-        [current.bytes_in, current.bytes_out].map(|rate| size(rate.or(Some(0.0))));
+    let [bytes_in, bytes_out] = [current.bytes_in, current.bytes_out].map(size);
     let mut lines = vec![named("bytes", &format!("in {bytes_in}/s out {bytes_out}/s"))];
     let [link_in, link_out] = now.link;
     if link_in.or(link_out).is_some() {
