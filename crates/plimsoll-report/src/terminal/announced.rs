@@ -34,7 +34,7 @@ fn operations_at_once(summary: &Summary) -> Option<String> {
         true => ("server", "stream", "SETTINGS_MAX_CONCURRENT_STREAMS"),
         false => ("broker", "unacknowledged publish", "receive maximum"),
     };
-    let allowed = counted(allowed.into(), what).replace("publishs", "publishes");
+    let allowed = counted(allowed.into(), what);
     Some(format!(
         "the {who} allows {allowed} per connection ({by}): {} were asked for",
         grouped(asked.into())

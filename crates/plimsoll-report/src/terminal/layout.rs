@@ -459,15 +459,31 @@ pub(crate) fn occurred<const N: usize>(counts: [(u64, &str); N]) -> impl Iterato
     occurred.map(|(count, what)| format!("{} {what}", grouped(count)))
 }
 
-/// Returns `1 thread`, `2 threads`.
+/// Returns `1 thread`, `2 threads`, `2 processes`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
+    let plural = match count {
+        1 => "",
+        _ if noun.ends_with('s') || noun.ends_with("sh") => "es",
+        _ => "s",
+    };
     format!("{} {noun}{plural}", grouped(count))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nouns_have_their_plural() {
+        for (count, noun, text) in [
+            (1, "process", "1 process"),
+            (2, "process", "2 processes"),
+            (0, "publish", "0 publishes"),
+            (1_240, "thread", "1,240 threads"),
+        ] {
+            assert_eq!(counted(count, noun), text);
+        }
+    }
 
     #[test]
     fn numbers_keep_three_digits() {

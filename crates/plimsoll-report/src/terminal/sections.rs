@@ -379,7 +379,7 @@ pub(crate) fn generator(page: &mut Page, summary: &Summary) {
         items.push(format!("{us:.1} us CPU per {noun}{what}"));
     }
     items.push(format!("busiest thread {} % of a CPU", cpu_percent(g.busiest_thread)));
-    items.push(counted(g.processes.into(), "process").replace("processs", "processes"));
+    items.push(counted(g.processes.into(), "process"));
     items.push(counted(g.threads.into(), "thread"));
     if g.rss_bytes_max > 0 {
         items.push(format!("{} memory", bytes(g.rss_bytes_max)));
