@@ -132,9 +132,9 @@ function growTrials(view) {
 }
 
 /** That nothing more comes, and where the page is kept. */
-function endText(summary) {
+function endText({ summary, head }) {
   if (!summary?.archive) return 'ended; nothing is kept of it but this page';
-  const isKept = /^(lab|find)/.test(summary.command);
+  const isKept = !['load', 'hold'].includes(head.kind) || summary.command.startsWith('lab');
   return isKept ? `ended; this page is kept as ${summary.archive}/report.html` : `ended; plimsoll report ${summary.archive} --html FILE keeps this page`;
 }
 
@@ -158,7 +158,7 @@ async function adoptPage() {
 async function finishLive() {
   live.source?.close();
   clearInterval(live.timer);
-  showLiveState(endText(state.views[0].summary));
+  showLiveState(endText(state.views[0]));
   document.getElementById('pause').hidden = true;
   try {
     state.views = [await fetchView()];
