@@ -3,11 +3,10 @@
 //! [`RunFlags::line`] reads the file and returns the words of a command line, which the normal parser then parses. A
 //! TOML file becomes one word per key and value (`words`). An archive's manifest has the words already (`archived`),
 //! except for redacted values: an output place without its value is dropped with a note, any other one is an error.
-//! Flags behind the file's name replace those of the file. At most 64 MiB are read. Start with [`RunFlags::line`].
+//! Flags behind the file's name replace those of the file. A larger file than 64 MiB is refused. Start with [`RunFlags::line`].
 
 use std::ffi::OsString;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Arg, Args, CommandFactory};
 use plimsoll_model::target::REDACTED;
@@ -64,7 +63,7 @@ impl RunFlags {
             true => self.file.join(MANIFEST),
             false => self.file.clone(),
         };
-        let text = read(&file)
+        let text = input_file::read_text(&file, FILE_BYTES_MAX)
             .map_err(|error| usage!("cannot read {file:?}: {error}"; "name a readable run file"))?;
         let line = match text.trim_start().starts_with('{') {
             true => archived(&text, &self.more),
@@ -84,12 +83,6 @@ pub(super) struct Line {
     pub(super) args: Vec<OsString>,
     /// The part of an archived line that is not repeated.
     pub(super) note: Option<String>,
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    input_file::open_regular(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// Returns the words of a run file, without the flags that `more` has, too.
@@ -256,6 +249,15 @@ mod tests {
             let said = line(text, &[]).unwrap_err();
             assert!(said.contains(part), "{text}: {said}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_refused_and_not_cut_off() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(FILE_BYTES_MAX + 1).unwrap();
+        let flags = RunFlags { file: file.path().to_owned(), more: Vec::new() };
+        let said = flags.line().unwrap_err().complaint().unwrap();
+        assert!(said.contains("it has more than 64 MiB; name a readable run file"), "{said}");
     }
 
     /// Returns the manifest of a run of this line.
