@@ -36,13 +36,13 @@ impl BodyWriter {
             None => self.0.insert(Writer::new(NAME)?),
         };
         let offset = writer.len();
-        let bytes = writer.append_from(from, most.min(BODIES_BYTES_MAX - offset))?;
+        let bytes = writer.append_from(from, most)?;
         Ok((offset as usize, bytes as usize))
     }
 
     /// Returns the room that is left for further bodies.
     pub fn room(&self) -> u64 {
-        BODIES_BYTES_MAX - self.0.as_ref().map_or(0, Writer::len)
+        BODIES_BYTES_MAX.saturating_sub(self.0.as_ref().map_or(0, Writer::len))
     }
 
     /// Returns the store of all bodies; `None` if there are none.

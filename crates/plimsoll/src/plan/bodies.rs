@@ -3,7 +3,7 @@
 //! [`Bodies`] collects the bodies of one plan. A body of up to 64 KiB is part of the plan; a larger one goes to a
 //! [`BodyWriter`], and the target gets its offset and length. [`Bodies::settle`] moves the small ones there too if
 //! they exceed 8 MiB together, closes the store and attaches it to the targets. One body has at most 1 GiB, all
-//! together less than 4 GiB. A file that several targets name is read once. Start with [`Bodies::settle`].
+//! together at most 4 GiB. A file that several targets name is read once. Start with [`Bodies::settle`].
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -64,17 +64,18 @@ impl Bodies {
         if start.len() <= SMALL_BODY_BYTES_MAX {
             return Ok(start.into());
         }
-        self.place(&mut start.chain(from))
+        self.place(&mut start.chain(from), self.large.room())
     }
 
-    fn place(&mut self, from: &mut dyn Read) -> IoResult<Body> {
+    /// Stores a body, if the store has `room` bytes for it.
+    fn place(&mut self, from: &mut dyn Read, room: u64) -> IoResult<Body> {
         let too_large = |what: &str| Err(IoError::new(ErrorKind::FileTooLarge, what.to_owned()));
-        let room = self.large.room();
-        let (offset, bytes) = self.large.add(from, room.min(BODY_BYTES_MAX as u64 + 1))?;
+        // One byte more shows that a body is too large.
+        let (offset, bytes) = self.large.add(from, room.min(BODY_BYTES_MAX as u64) + 1)?;
         if bytes > BODY_BYTES_MAX {
             return too_large("it is larger than 1 GiB, the most that one body may have");
         }
-        if bytes as u64 == room {
+        if bytes as u64 > room {
             return too_large(
                 "all bodies together are larger than 4 GiB, the most that a load may have",
             );
@@ -91,7 +92,7 @@ impl Bodies {
         for target in targets.iter_mut() {
             if target.body.is_own() && target.body.len() > most {
                 let body = std::mem::take(&mut target.body);
-                target.body = self.place(&mut &*body).map_err(cannot)?;
+                target.body = self.place(&mut &*body, self.large.room()).map_err(cannot)?;
             }
         }
         let store = self.large.finish().map_err(cannot)?;
@@ -178,6 +179,16 @@ mod tests {
         File::create(&path).unwrap().set_len(BODY_BYTES_MAX as u64 + 1).unwrap();
         let refused = Bodies::default().file(&path).unwrap_err();
         assert_eq!(refused.to_string(), "it is larger than 1 GiB, the most that one body may have");
+    }
+
+    #[test]
+    fn bodies_may_fill_the_room_to_its_last_byte() {
+        let mut bodies = Bodies::default();
+        assert_eq!(bodies.place(&mut &b"ten bytes."[..], 10).unwrap().len(), 10);
+        let refused = bodies.place(&mut &b"eleven byte"[..], 10).unwrap_err();
+        let expected = "all bodies together are larger than 4 GiB, the most that a load may have";
+        assert_eq!(refused.to_string(), expected);
+        assert!(bodies.place(&mut &b"x"[..], 0).is_err());
     }
 
     #[test]
