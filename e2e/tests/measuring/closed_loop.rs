@@ -90,7 +90,7 @@ fn the_server_agrees_with_the_rate_of_a_closed_loop() {
         (&plain, &["-c", "8", "-d", "500ms", "--processes", "2"]),
         (&plain, &[&["-c", "2", "-d", "1s"][..], &a_host].concat()),
         (&plain, &[&["-c", "2", "-n", "20"][..], &a_host].concat()),
-        (&over_http2, &["-c", "1", "-d", "500ms", "--http", "2", "--streams", "8"]),
+        (&over_http2, &["-c", "1", "-d", "1s", "--http", "2", "--streams", "8"]),
         (&over_http2, &["-c", "1", "-n", "40", "--http", "2", "--streams", "8"]),
     ];
     for (url, flags) in rows {
