@@ -210,37 +210,20 @@ fn missing(what: &str) -> LabError {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::os::unix::net::UnixListener;
-
-    use plimsoll_sys::thread;
-
     use super::*;
+    use crate::scripted_haproxy::ScriptedHaproxy;
 
     #[test]
     fn the_last_servers_are_drained_and_all_get_connections_again() {
-        let scratch = tempfile::tempdir().expect("a folder");
-        let path = scratch.path().join("stats.sock");
-        let listener = UnixListener::bind(&path).expect("a socket");
-        let haproxy = thread::spawn("haproxy", None, move || {
-            let heard = |_| {
-                let (mut stream, _) = listener.accept().expect("a command");
-                let mut line = [0; 64];
-                let length = stream.read(&mut line).expect("a line");
-                stream.write_all(b"\n").expect("an answer");
-                String::from_utf8_lossy(&line[..length]).trim().to_owned()
-            };
-            (0..6).map(heard).collect::<Vec<_>>()
-        })
-        .expect("a thread");
-        let sockets = vec![HaproxySocket::from(path.as_path())];
+        let haproxy = ScriptedHaproxy::start(6, |_| "\n");
+        let sockets = vec![haproxy.socket()];
         let drain = Drain { sockets, servers: 4, drained: AtomicU32::new(0) };
         drain.drain(1).expect("drained");
         drain.drain(2).expect("drained");
         drain.end().expect("ready");
         // None is drained any more.
         drain.end().expect("nothing to do");
-        let heard = haproxy.join().expect("six commands");
+        let heard = haproxy.commands();
         let states =
             [(4, "drain"), (2, "drain"), (3, "drain"), (2, "ready"), (3, "ready"), (4, "ready")];
         assert_eq!(

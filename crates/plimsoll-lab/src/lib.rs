@@ -32,6 +32,8 @@ mod plan;
 mod program;
 mod proxy_plan;
 mod running_sut;
+#[cfg(test)]
+mod scripted_haproxy;
 mod settings;
 mod sut;
 mod sut_host;

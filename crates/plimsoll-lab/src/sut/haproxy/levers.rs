@@ -110,37 +110,17 @@ fn fewer_backends(socket: &HaproxySocket, to: NewLimit<'_>) -> Result<Moved> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::os::unix::net::UnixListener;
-
-    use plimsoll_sys::thread;
-
     use super::*;
+    use crate::scripted_haproxy::ScriptedHaproxy;
 
-    /// Returns the values of a lever on the session rate and its commands, if HAProxy answers `show info` with `info`.
-    fn moved_session_rate(info: &'static str, to: u64) -> (u64, u64, Vec<String>) {
-        let scratch = tempfile::tempdir().expect("a folder");
-        let path = scratch.path().join("stats.sock");
-        let listener = UnixListener::bind(&path).expect("a socket");
-        let haproxy = thread::spawn("haproxy", None, move || {
-            let heard = |_| {
-                let (mut stream, _) = listener.accept().expect("a command");
-                let mut line = [0; 64];
-                let length = stream.read(&mut line).expect("a line");
-                let line = String::from_utf8_lossy(&line[..length]).trim().to_owned();
-                let answer = if line == "show info" { info } else { "\n" };
-                stream.write_all(answer.as_bytes()).expect("an answer");
-                line
-            };
-            (0..4).map(heard).skip(2).collect()
-        })
-        .expect("a thread");
-        let socket = path.as_path().into();
+    /// Returns the values of a lever on the session rate and its commands, if HAProxy answers `show info` with `answer`.
+    fn moved_session_rate(answer: fn(&str) -> &'static str, to: u64) -> (u64, u64, Vec<String>) {
+        let haproxy = ScriptedHaproxy::start(4, answer);
         let (mut lever, from, to) =
-            lever(&socket, Intervention::SessionRate, &|_| Ok(to)).expect("a lever");
+            lever(&haproxy.socket(), Intervention::SessionRate, &|_| Ok(to)).expect("a lever");
         lever.set(true).expect("changed");
         drop(lever);
-        (from, to, haproxy.join().expect("four commands"))
+        (from, to, haproxy.commands().split_off(2))
     }
 
     #[test]
@@ -148,9 +128,15 @@ mod tests {
         let commands = |name: &str, values: [u64; 2]| -> Vec<String> {
             values.iter().map(|value| format!("set rate-limit {name} global {value}")).collect()
         };
-        let limited = "ConnRate: 1\nConnRateLimit: 90\nSessRate: 1\nSessRateLimit: 60\n";
+        let limited = |line: &str| match line {
+            "show info" => "ConnRate: 1\nConnRateLimit: 90\nSessRate: 1\nSessRateLimit: 60\n",
+            _ => "\n",
+        };
         assert_eq!(moved_session_rate(limited, 48), (60, 48, commands("sessions", [48, 60])));
-        let free = "ConnRate: 1\nConnRateLimit: 0\nSessRate: 1\nSessRateLimit: 0\n";
+        let free = |line: &str| match line {
+            "show info" => "ConnRate: 1\nConnRateLimit: 0\nSessRate: 1\nSessRateLimit: 0\n",
+            _ => "\n",
+        };
         assert_eq!(moved_session_rate(free, 50), (0, 50, commands("connections", [50, 0])));
     }
 }
