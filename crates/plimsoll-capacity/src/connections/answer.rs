@@ -42,7 +42,7 @@ pub(super) fn tipping_point(evidence: &Evidence, settings: &ConnectionSettings) 
 }
 
 fn failed_soak(level: &JudgedLevel, soak: Nanos) -> Option<String> {
-    let is_failed = level.phase == Phase::Confirm && level.verdict() == Verdict::Bad;
+    let is_failed = level.is_soak(Verdict::Bad);
     is_failed.then(|| {
         format!(
             "{} connections passed the search, but not {soak} of soak: {}",
@@ -81,8 +81,7 @@ fn stopped_at(first: &Ceiling) -> Outcome {
 /// Returns the findings beside the bounds.
 pub(super) fn found(evidence: &Evidence, settings: &ConnectionSettings) -> ConnectionsFound {
     let first = ceiling::first(&evidence.gauges, |_| true);
-    let soaked =
-        |level: &&JudgedLevel| level.phase == Phase::Confirm && level.verdict() == Verdict::Good;
+    let held_in_soak = |level: &&JudgedLevel| level.is_soak(Verdict::Good);
     let history = history(evidence, settings);
     ConnectionsFound {
         first_limit_of: first.as_ref().map(|first| first.side),
@@ -92,7 +91,7 @@ pub(super) fn found(evidence: &Evidence, settings: &ConnectionSettings) -> Conne
             _ => None,
         }),
         failed_at: failed_at(&history),
-        soak_held: evidence.levels.iter().find(soaked).map(|level| level.answered),
+        soak_held: evidence.levels.iter().find(held_in_soak).map(|level| level.answered),
         soak_s: settings.limits.soak.as_secs_f64(),
     }
 }

@@ -78,6 +78,11 @@ impl JudgedLevel {
     pub(super) const fn verdict(&self) -> Verdict {
         self.judgement.verdict
     }
+
+    /// Reports whether it is a long hold that ended with this verdict.
+    pub(super) fn is_soak(&self, verdict: Verdict) -> bool {
+        self.phase == Phase::Confirm && self.verdict() == verdict
+    }
 }
 
 impl LevelTrial {

@@ -77,8 +77,7 @@ pub(super) enum Decision {
 pub(super) fn next(known: &Known<'_>) -> Option<(Phase, u64)> {
     let last = known.levels.last();
     if let Some(last) = last.filter(|last| is_after_bounds(last)) {
-        let is_soaked = last.phase == Phase::Confirm && last.verdict() == Verdict::Good;
-        return is_soaked.then_some((Phase::Reramp, last.target));
+        return last.is_soak(Verdict::Good).then_some((Phase::Reramp, last.target));
     }
     match decide(known) {
         Decision::Again => last.map(|last| (last.phase, last.target)),
@@ -94,7 +93,7 @@ pub(super) fn next(known: &Known<'_>) -> Option<(Phase, u64)> {
 
 /// Reports whether a level describes the bounds and leaves them as they are.
 pub(super) fn is_after_bounds(level: &JudgedLevel) -> bool {
-    let is_failed_soak = level.phase == Phase::Confirm && level.verdict() == Verdict::Bad;
+    let is_failed_soak = level.is_soak(Verdict::Bad);
     level.phase.is_after_search() && !is_failed_soak
 }
 
