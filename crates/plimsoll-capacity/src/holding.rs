@@ -27,7 +27,7 @@ pub struct Held<'a> {
     pub last_sweep: Option<Swept>,
     /// Why fewer were opened than asked for, when that was our own decision.
     pub cut_short: Option<&'a str>,
-    /// Whether a smaller number of connections is accepted if no more fit.
+    /// `true` if a smaller number of connections is accepted if no more fit.
     pub accepts_less: bool,
     /// Agents that were lost.
     pub lost_agents: u32,

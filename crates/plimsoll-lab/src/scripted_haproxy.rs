@@ -9,7 +9,7 @@ use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_sys::thread;
 use tempfile::TempDir;
 
-/// A listening socket in a folder of its own.
+/// A listening socket in its own folder.
 pub(crate) struct ScriptedHaproxy {
     path: PathBuf,
     commands: JoinHandle<Vec<String>>,

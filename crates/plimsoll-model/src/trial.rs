@@ -117,7 +117,7 @@ pub struct TrialMeasurement {
     pub request: TrialRequest,
     /// Wall time from the epoch to the end of sending.
     pub window: Nanos,
-    /// Whether the trial was ended early because its verdict was fixed.
+    /// `true` if the trial was ended early because its verdict was fixed.
     pub aborted: bool,
     /// All agents and seconds.
     pub tally: Tally,

@@ -27,7 +27,7 @@ impl Run {
         run
     }
 
-    /// Returns a search like this one with so many trials, GOOD up to about half of the loads, some of them INVALID.
+    /// Returns a search like this one with `count` trials, GOOD up to about half of the loads, some of them INVALID.
     #[must_use]
     pub fn with_trials(&self, name: &'static str, count: u64) -> Self {
         let (trials, intervals) = (self.lines("trials.jsonl"), self.lines("intervals.jsonl"));
@@ -73,7 +73,7 @@ impl Run {
         run
     }
 
-    /// Returns a load like this one that lasted so long, with the readings of so many hosts.
+    /// Returns a load like this one with this duration and this number of hosts that were read.
     #[must_use]
     pub fn lasting(&self, name: &'static str, seconds: u64, hosts: usize) -> Self {
         // Nothing came due in the last second, which ends with the last answer.

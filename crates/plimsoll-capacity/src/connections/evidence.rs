@@ -18,7 +18,7 @@ pub(super) struct Evidence {
     pub(super) plateaus: Vec<Plateau>,
     /// The gauges of each level, the empty one first.
     pub(super) gauges: Vec<(u64, Vec<Gauge>)>,
-    /// Whether connections were closed or failed, so that memory differs from a first ramp.
+    /// `true` if connections were closed or failed, so that memory differs from a first ramp.
     pub(super) is_ramp_over: bool,
     /// The hold ended before the search did.
     pub(super) is_stopped: bool,

@@ -65,7 +65,7 @@ pub struct Trial<'a> {
     pub goodput: f64,
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether the trial was ended early.
+    /// `true` if the trial was ended early.
     pub aborted: bool,
     /// Full TLS handshakes per operation.
     pub handshakes: f64,

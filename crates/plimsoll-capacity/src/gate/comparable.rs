@@ -1,4 +1,4 @@
-//! Whether two runs can be compared by a figure, and the first reason if not.
+//! The first reason for which two runs cannot be compared by a figure.
 
 use plimsoll_model::gate::{GateMetric, Incomparable, Side};
 use plimsoll_model::plan::TlsState;

@@ -62,7 +62,7 @@ pub(crate) struct Trial {
     /// Bad operations by the goals on few of them.
     pub(crate) bad: Bad,
     pub(crate) scheduled: u64,
-    /// Whether it missed only goals on few operations.
+    /// `true` if it missed only goals on few operations.
     pub(crate) rarely_missed: bool,
     pub(crate) role: Role,
     pub(crate) conditions: Conditions,

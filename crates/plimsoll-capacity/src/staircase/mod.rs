@@ -48,7 +48,7 @@ pub struct StaircaseSettings {
     pub hold: Nanos,
     /// Whether a level that lost connections, or did not answer, is the last one.
     pub ends_at_losses: bool,
-    /// Whether the hold ends once no connection is left.
+    /// `true` if the hold ends once no connection is left.
     pub ends_when_empty: bool,
     /// Times that the last level is filled, held and drained; 0 leaves it held at the end.
     pub cycles: u32,

@@ -25,7 +25,7 @@ pub(crate) struct Kind {
     pub(crate) sut: Sut,
     pub(crate) anomalies: Anomalies,
     pub(crate) truth: Truth,
-    /// Whether a search has to state an interval.
+    /// `true` if a search has to state an interval.
     pub(crate) is_steady: bool,
     /// Requests come at random, and are followed one by one.
     pub(crate) is_random: bool,

@@ -44,7 +44,7 @@ pub(crate) struct Op {
     pub(crate) intended: Nanos,
     /// Index into the plan's targets.
     pub(crate) target: u32,
-    /// Whether it gets a row.
+    /// `true` if it gets a row.
     pub(crate) is_recorded: bool,
     /// Times that it was sent before, and not begun by the server.
     pub(crate) again: u8,
@@ -87,7 +87,7 @@ pub(crate) struct ConnHot {
     /// The wheel holds a timer for the slot; it may be due too early, never too late: answers
     /// do not disarm it, and firing early it is armed again.
     pub(crate) timer_armed: bool,
-    /// Whether the first byte of the answer has come.
+    /// `true` if the first byte of the answer has come.
     pub(crate) answer_begun: bool,
     /// Holds: why it was opened.
     pub(crate) purpose: Purpose,
@@ -272,7 +272,7 @@ pub(crate) struct Lane {
     connection: u32,
     /// Times that its operation was sent before, and not begun by the server.
     pub(crate) again: u8,
-    /// Whether the slot is a connection in its pool's ring.
+    /// `true` if the slot is a connection in its pool's ring.
     pub(crate) is_in_ring: bool,
 }
 

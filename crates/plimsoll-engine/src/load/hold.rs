@@ -64,7 +64,7 @@ pub(super) struct Hold {
     ramps: Vec<u32>,
     /// The latest ramp that was done.
     ramped: u32,
-    /// Whether other workers have joined: the ramp in progress pauses until its new target is known.
+    /// `true` if other workers have joined: the ramp in progress pauses until its new target is known.
     is_spreading: bool,
     /// Trims that wait for their turn, the one in progress first.
     pub(super) trims: VecDeque<TrimRun>,

@@ -106,7 +106,7 @@ fn resource(resource: &Resource) -> String {
 #[derive(Clone, Copy)]
 struct Search {
     axis: Axis,
-    /// Whether the search ended with an interval.
+    /// `true` if the search ended with an interval.
     has_tip: bool,
 }
 

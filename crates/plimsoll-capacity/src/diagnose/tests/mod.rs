@@ -255,7 +255,7 @@ struct Search {
     /// The tipping point.
     at: f64,
     axis: Axis,
-    /// Whether the search ended with an interval.
+    /// `true` if the search ended with an interval.
     is_found: bool,
     /// The ends of the interval over and below that, relative.
     off: f64,

@@ -1,4 +1,4 @@
-//! Whether two runs are of one load.
+//! The check that two runs are of one load.
 
 use plimsoll_model::settings::Settings;
 use plimsoll_model::slo::Slo;
