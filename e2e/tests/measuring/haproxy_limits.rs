@@ -58,8 +58,9 @@ fn search_of_storms(haproxy: &Haproxy) -> Finished {
     let (url, socket) = (haproxy.url("http"), haproxy.stats_socket());
     let watch = format!("haproxy:{}", socket.display());
     let flags = ["find", "storm", &url, "-c", "2000", "--rate", "300", "--recover", "2s"];
-    // The subject is the limit on new connections, and not the latency of a machine that does other work.
-    let more = ["--slo", "p99<1s,errors<1%", "--budget", "60s", "--watch", &watch, "--json", "-"];
+    // The subject is the limit on new connections, and not the latency of a machine that does other work. Five storms
+    // take 60 s and leave an interval too wide for this test; two more do not.
+    let more = ["--slo", "p99<1s,errors<1%", "--budget", "80s", "--watch", &watch, "--json", "-"];
     Plimsoll::new([&flags[..], &more, &["--try-remedies"]].concat())
         .start()
         .finish_within(STORM_PATIENCE)
