@@ -216,11 +216,15 @@ pub fn found_once(
         };
         // Irregular outcomes are objects with a reason.
         if !finished.stdout.contains(r#""outcome": "regular""#) {
+            println!("an irregular end with code {code}");
             faults.push(format!("an irregular end with code {code}"));
             continue;
         }
         match fault_of(&finished.summary(code)) {
-            Some(fault) => faults.push(fault),
+            Some(fault) => {
+                println!("not found: {fault}");
+                faults.push(fault);
+            }
             None => return,
         }
     }
