@@ -17,7 +17,7 @@ const CAUSE: [&str; 2] = ["rate-limit", "predicted"];
 /// limit itself would be GOOD or BAD by chance.
 const LARGEST_STORM: f64 = 720.0;
 /// All 2,000 need 5.6 s, of which 2 s are allowed after the longest wait; jitter is not even.
-const JITTER_S: std::ops::Range<f64> = 2.8..5.0;
+const JITTER_S: std::ops::Range<f64> = 3.0..5.0;
 
 fn search(haproxy: &Haproxy) -> Finished {
     let (url, socket) =
