@@ -19,7 +19,7 @@ const REQUEST_BYTES_MAX: usize = 8 << 10;
 pub struct Case {
     /// Name of the case, and path of its URL.
     pub name: String,
-    /// Whether the request is a HEAD.
+    /// `true` if the request is a HEAD.
     pub is_head: bool,
     /// Requests on one connection.
     pub times: u32,

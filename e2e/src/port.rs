@@ -1,6 +1,6 @@
 //! Ports for servers that cannot be asked which one the kernel gave them.
 //!
-//! Whether a port is in use is read from the kernel's tables and not tried by listening: another
+//! Ports in use are read from the kernel's tables and not tried by listening: another
 //! thread may fork just then, and its child would listen on until it executes its program.
 
 use std::fs;

@@ -24,7 +24,7 @@ pub struct Generator {
     pub rival: f64,
     /// Operations per second that find a source port; the others fail here.
     pub ports_per_s_max: f64,
-    /// Whether a split test can be made: twice the threads are twice the capacity.
+    /// `true` if a split test can be made: twice the threads are twice the capacity.
     pub splits: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct Plateau {
     pub held: u64,
     /// Resident memory as read, bytes; 0 when the server has ended.
     pub resident_bytes: u64,
-    /// Whether the server still lives.
+    /// `true` if the server still lives.
     pub alive: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct World {
     pub deadline: Nanos,
     /// Time for which an operation is waited for past its deadline.
     pub linger: Nanos,
-    /// Whether the measurements tell how busy the server was.
+    /// `true` if the measurements tell how busy the server was.
     pub observed: bool,
     /// Distribution of starts.
     pub arrivals: Arrivals,

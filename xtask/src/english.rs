@@ -8,8 +8,6 @@ const OPENINGS: &[&str] = &[
     "What", "How", "The same", "Its", "That of", "Of", "So many", "Who", "Whose", "Where",
     "Whether",
 ];
-/// The one that fields may begin with.
-const OF_FIELDS: &str = "Whether";
 /// Private words, each with the usual one.
 const WORDS: &[(&str, &str)] = &[
     ("untold", "unclassified"),
@@ -64,15 +62,10 @@ fn opening(lines: &[&str], index: usize) -> Option<&'static str> {
     if follows {
         return None;
     }
-    let opening = OPENINGS.iter().copied().find(|opening| {
-        text.strip_prefix(opening).is_some_and(|rest| rest.starts_with([' ', ',']))
-    })?;
-    let of_function = || {
-        let is_before = |line: &&&str| !line.starts_with("//") && !line.starts_with("#[");
-        let code = lines[index..].iter().find(is_before).copied().unwrap_or_default();
-        code.split(['(', '<']).next().is_some_and(|head| has_word(head, "fn"))
-    };
-    (opening != OF_FIELDS || of_function()).then_some(opening)
+    OPENINGS
+        .iter()
+        .copied()
+        .find(|opening| text.strip_prefix(opening).is_some_and(|rest| rest.starts_with([' ', ','])))
 }
 
 /// Returns the text of a line of a doc comment.
@@ -104,7 +97,7 @@ mod tests {
             "//! What it is.\n",
             "/// How many.\nconst A: u32 = 1;\n",
             "    /// Its name.\n    name: String,\n",
-            "/// Whether it is.\n#[must_use]\npub fn is(&self) -> bool {\n",
+            "/// Whether it is.\nis: bool,\n",
             "/// A sentence.\n///\n/// What follows.\nfn a() {}\n",
         ] {
             assert_eq!(offences("crates/a/src/a.rs", text).len(), 1, "{text}");
@@ -126,7 +119,10 @@ mod tests {
                 "crates/a/src/a.rs",
                 "/// Returns what it has.\n/// What follows a line.\nfn a() {}\n",
             ),
-            ("crates/a/src/a.rs", "/// Whether it is.\nis: bool,\n/// Often.\nconst B: u8 = 1;\n"),
+            (
+                "crates/a/src/a.rs",
+                "/// `true` if it is.\nis: bool,\n/// Often.\nconst B: u8 = 1;\n",
+            ),
             ("crates/a/src/a.rs", "// spoilt\nmod tests {\n\"spoilt\"\n"),
             ("e2e/src/a.rs", "let text = \"spoilt\";\n"),
             ("docs/journal/a.md", "It gave way.\n"),

@@ -234,7 +234,7 @@ pub(crate) type Readings = Arc<OnceLock<ReadingSink>>;
 struct FarSide {
     remote: Arc<Remote>,
     clock: Arc<Mutex<HostClock>>,
-    /// Whether its agent has answered.
+    /// `true` if its agent has answered.
     is_open: Arc<AtomicBool>,
     /// The connection of an agent that has come by itself.
     wire: Arc<OnceLock<Arc<Wire>>>,

@@ -262,7 +262,7 @@ pub struct HostPart {
     pub connections: u64,
     /// Connections that are being opened at once, at most.
     pub opening_max: u64,
-    /// Whether the load is a hold, whose connections are closed by RST at the end.
+    /// `true` if the load is a hold, whose connections are closed by RST at the end.
     pub is_hold: bool,
     /// No other run is to make load there meanwhile.
     pub is_alone: bool,
@@ -326,13 +326,13 @@ pub struct SutPlan {
     pub tls_state: TlsState,
     /// Protocol of the clients.
     pub protocol: Protocol,
-    /// Whether they speak it over TLS.
+    /// `true` if they speak it over TLS.
     pub tls: bool,
-    /// Whether TLS sessions can be resumed.
+    /// `true` if TLS sessions can be resumed.
     pub resumes: bool,
-    /// Whether the generated configuration stays.
+    /// `true` if the generated configuration stays.
     pub keep_config: bool,
-    /// Whether the server is one process with a thread on each CPU of the host; otherwise it has as many processes as
+    /// `true` if the server is one process with a thread on each CPU of the host; otherwise it has as many processes as
     /// its connections need.
     pub is_pinned: bool,
 }

@@ -27,7 +27,7 @@ use crate::program;
 pub struct Ways {
     /// Processes of it are on this host, and known.
     pub processes: bool,
-    /// Whether the server can reload its configuration.
+    /// `true` if the server can reload its configuration.
     pub reload: bool,
     /// A laboratory has started it, and can start it again.
     pub restart: bool,

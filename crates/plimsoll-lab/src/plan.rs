@@ -41,7 +41,7 @@ pub struct LabPlan {
     pub backends: u32,
     /// Program of the backends: mosquitto at this path; `None` for our own servers.
     pub mosquitto: Option<PathBuf>,
-    /// Whether the generated configuration is kept.
+    /// `true` if the generated configuration is kept.
     pub keep_config: bool,
     /// Client connections at once.
     pub connections: u64,
@@ -56,9 +56,9 @@ pub struct LabPlan {
     pub tls_state: TlsState,
     /// Protocol of the clients.
     pub protocol: Protocol,
-    /// Whether clients speak it over TLS.
+    /// `true` if clients speak it over TLS.
     pub tls: bool,
-    /// Whether a proxy caches TLS sessions and sends tickets, as it does by default.
+    /// `true` if a proxy caches TLS sessions and sends tickets, as it does by default.
     pub resumes: bool,
     /// Other settings.
     pub settings: SutSettings,

@@ -40,9 +40,9 @@ pub(crate) struct ProxyPlan {
     pub(crate) tls_sessions_max: Option<u32>,
     /// Protocol of clients and backends.
     pub(crate) protocol: Protocol,
-    /// Whether clients connect over TLS.
+    /// `true` if clients connect over TLS.
     pub(crate) tls: bool,
-    /// Whether TLS sessions may be resumed, as the programs allow by themselves; otherwise there are
+    /// `true` if TLS sessions may be resumed, as the programs allow by themselves; otherwise there are
     /// neither tickets nor a session cache.
     pub(crate) resumes: bool,
     /// Socket at which HAProxy answers `show info` and `show stat`, and nginx its stub_status; at most 97

@@ -11,9 +11,9 @@ pub struct SutSettings {
     pub threads: Option<u32>,
     /// Lines of HAProxy's section `global`, or of nginx's block `http`.
     pub options: Vec<String>,
-    /// Whether a proxy logs each request.
+    /// `true` if a proxy logs each request.
     pub logs: bool,
-    /// Whether a proxy can reload its configuration while it runs.
+    /// `true` if a proxy can reload its configuration while it runs.
     pub reloads: bool,
     /// Servers behind the proxy may end and start again: each is its own process, and HAProxy checks them.
     pub backends_end: bool,

@@ -87,7 +87,7 @@ pub struct Growth {
 }
 
 named! {
-    /// Whether a server keeps more memory after each cycle.
+    /// The verdict on a server that may keep more memory after each cycle.
     pub enum CyclesVerdict {
         /// Memory grows, by an amount that matters.
         Grows = "grows",
@@ -122,7 +122,7 @@ pub struct CyclesSummary {
     pub asked: u64,
     /// Connections of each, on average.
     pub connections: f64,
-    /// Whether the server keeps more memory after each cycle.
+    /// The verdict on the server's memory after each cycle.
     pub verdict: CyclesVerdict,
     /// Growth of the memory of its processes.
     pub growth_bytes_per_cycle: Option<Growth>,

@@ -77,7 +77,7 @@ impl GateMetric {
 pub struct Gate {
     /// The figure that is compared.
     pub metric: GateMetric,
-    /// Whether changes below the limit violate it; otherwise those above.
+    /// `true` if changes below the limit violate it; otherwise those above.
     pub is_below: bool,
     /// The change, relative to the baseline; a difference of shares if the metric is in points.
     pub limit: f64,
@@ -224,7 +224,7 @@ pub enum HostEffect {
     Measured {
         /// The speed in the run over the speed in the baseline.
         speed: f64,
-        /// Whether the two speeds differ by more than they vary within the runs.
+        /// `true` if the two speeds differ by more than they vary within the runs.
         is_distinct: bool,
         /// The change of the figures as they are.
         observed: f64,

@@ -23,7 +23,7 @@ pub struct Observations {
     pub network: Option<NetworkUse>,
     /// Segments sent again for each operation of the trials so far that the server did not feel.
     pub loss_unloaded: Option<f64>,
-    /// Whether a smaller pool, which was found too small, carried as much of this load: then the
+    /// `true` if a smaller pool, which was found too small, carried as much of this load: then the
     /// connections were not what was missing.
     pub pool_grown_in_vain: bool,
     /// The user has set how many connections there are.

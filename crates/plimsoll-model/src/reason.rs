@@ -62,7 +62,7 @@ pub enum CertificateFault {
     IssuerMissing {
         /// The common name of the missing issuer.
         issuer: String,
-        /// Whether the server sent any intermediate certificate.
+        /// `true` if the server sent any intermediate certificate.
         sent_others: bool,
     },
     /// The issuer of this name that is trusted here has not signed it.
@@ -159,7 +159,7 @@ pub enum Reason {
         status: Option<u16>,
         /// Time that the connection had been idle, in ms.
         idle_ms: u64,
-        /// Whether the connection had carried an answer before.
+        /// `true` if the connection had carried an answer before.
         was_used: bool,
     },
     /// The server sent more behind an answer than its head announces.

@@ -16,7 +16,7 @@ pub struct RepeatSummary {
     pub confidence: Option<f64>,
     /// Searches that are left out at each end of the interval: 0 when it spans all.
     pub left_out: u32,
-    /// Whether the server was started afresh for each.
+    /// `true` if the server was started afresh for each.
     pub fresh_sut: bool,
     /// Every search, in order.
     pub searches: Vec<RepeatedSearch>,

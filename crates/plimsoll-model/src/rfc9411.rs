@@ -249,7 +249,7 @@ impl Ending {
     }
 }
 
-/// Whether another KPI was at its maximum as well.
+/// The other KPIs, which must not have been at their maximum as well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Isolation {
@@ -258,7 +258,7 @@ pub struct Isolation {
     pub maximum: f64,
     pub share: f64,
     pub share_max: f64,
-    /// Whether the result may be reported.
+    /// `true` if the result may be reported.
     pub holds: bool,
 }
 

@@ -41,7 +41,7 @@ pub struct Summary {
     /// RFC 3339, UTC.
     pub started_at: String,
     pub seconds: f64,
-    /// Whether the run was cut short; its figures cover the time until then.
+    /// `true` if the run was cut short; its figures cover the time until then.
     pub partial: bool,
     #[serde(flatten)]
     pub operations: OperationSummary,

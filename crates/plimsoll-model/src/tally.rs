@@ -669,7 +669,7 @@ impl Tally {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Seconds since the load's epoch, whole; the last one may be longer or shorter than a second.
-    /// What happened before the epoch (opening the pool) is in second 0.
+    /// Second 0 has the events before the epoch as well: the opening of the pool.
     pub second: u32,
     /// Counts of the second. Operations are counted where they ended.
     pub tally: Tally,

@@ -481,7 +481,7 @@ pub struct TippingPoint {
     /// Deviation of the capacity from trial to trial, relative (a standard deviation), if
     /// the verdicts showed it; the interval is then about twice as wide.
     pub noise: Option<f64>,
-    /// Whether the SUT came back after an overload, if that was tried.
+    /// The SUT's return after an overload, if that was tried.
     #[serde(flatten, with = "recovery")]
     pub recovery: Option<Recovery>,
     /// Findings worth a line, such as a loss inversion.

@@ -55,16 +55,16 @@ pub enum Expected {
     Greeting(mqtt::Needs),
     /// An HTTP response, without a body if it answers HEAD.
     Response {
-        /// Whether it answers HEAD.
+        /// `true` if it answers HEAD.
         head_method: bool,
     },
     /// The end of a stream of HTTP/2.
     Stream {
         /// Bytes of the header block; the rest is the body.
         block_bytes: u32,
-        /// Whether it is a gRPC call.
+        /// `true` if it is a gRPC call.
         is_grpc: bool,
-        /// Whether it answers HEAD.
+        /// `true` if it answers HEAD.
         is_head: bool,
     },
     /// A message of WebSocket.

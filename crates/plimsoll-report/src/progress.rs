@@ -20,7 +20,7 @@ const WAIT_TOLD_AFTER: Nanos = Nanos::from_secs(5);
 pub struct Progress {
     every_s: u32,
     run: RunState,
-    /// Whether a long wait for the first load was reported.
+    /// `true` if a long wait for the first load was reported.
     wait_told: bool,
     /// The seconds since the last line, merged, and their number.
     since_line: (Tally, u32),

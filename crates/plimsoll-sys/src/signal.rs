@@ -15,7 +15,7 @@ use crate::{clock, terminal};
 /// arrives twice. Signals this close to the first are the same request.
 const SAME_WISH_NS: u64 = 200_000_000;
 
-/// Whether this process was asked to stop. Clones share one state.
+/// The signals that asked this process to stop. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Interrupts(Arc<State>);
 

@@ -67,7 +67,7 @@ pub(crate) struct RunHead<'a> {
     pub(crate) search: Option<SearchHead>,
     /// The most time that it takes.
     pub(crate) budget: Option<Budget>,
-    /// Whether an archive is written even without --out.
+    /// `true` if an archive is written even without --out.
     pub(crate) always_archive: bool,
     /// Publisher of the run.
     pub(crate) publisher: Publisher,
@@ -82,7 +82,7 @@ pub(crate) struct Run {
     began: Nanos,
     shown: Shown,
     archive: Option<(ArchiveWriter, PathBuf)>,
-    /// Whether the archive gets a page, as archives of searches and of the laboratory do.
+    /// `true` if the archive gets a page, as archives of searches and of the laboratory do.
     draws_page: bool,
     /// Why the archive is incomplete.
     archive_error: Option<ReportError>,
@@ -95,7 +95,7 @@ pub(crate) struct Run {
     /// Epochs of the first load and of the present one.
     epochs: Option<(Nanos, Nanos)>,
     publisher: Publisher,
-    /// Whether its ramps are to be paused, where they can be.
+    /// `true` if its ramps are to be paused; `None` where they cannot be.
     pause: Option<bool>,
 }
 

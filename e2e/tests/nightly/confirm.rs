@@ -1,4 +1,4 @@
-//! Whether `--confirm-cause` confirms what is the limit: with the real HAProxy, and limits that a wrapper
+//! `--confirm-cause` confirms what is the limit: with the real HAProxy, and limits that a wrapper
 //! around it writes into its configuration or puts behind it.
 //!
 //! All but the first are at 200 to 450/s, so that one needs little CPU, and several may run beside each other, each in

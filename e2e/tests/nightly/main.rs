@@ -1,4 +1,4 @@
-//! Whether plimsoll is right, measured for minutes on an otherwise idle machine with two CPUs:
+//! Tests that plimsoll is right, which measure for minutes on an otherwise idle machine with two CPUs:
 //! `cargo test -p e2e --test nightly -- --ignored --nocapture`, or with a module's name for one part.
 //! Each test prints what it measured; `docs/explanation/benchmarks.md` shows what was found so far.
 

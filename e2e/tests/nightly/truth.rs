@@ -1,4 +1,4 @@
-//! Whether the latencies that plimsoll reports are those that the server made: against servers whose
+//! The latencies that plimsoll reports are those that the server made: against servers whose
 //! service times are known, one of them of another make than plimsoll's, also while they freeze.
 
 use std::time::{Duration, Instant};

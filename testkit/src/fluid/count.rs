@@ -33,7 +33,7 @@ pub(super) struct Counting<'a> {
     pub(super) deadline_s: f64,
     /// Connections.
     pub(super) pool: f64,
-    /// Whether requests without a place are dropped, not refused.
+    /// `true` if requests without a place are dropped, not refused.
     pub(super) drops: bool,
     /// Share of operations that fail on this machine.
     pub(super) local_share: f64,

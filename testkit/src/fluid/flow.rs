@@ -40,7 +40,7 @@ pub(crate) struct Rates {
     /// Operations in the server beyond which it refuses.
     pub(crate) queue_max: Option<f64>,
     pub(crate) metastable: Option<Metastable>,
-    /// Whether the server is slow from the start, and when that ends.
+    /// `true` if the server is slow from the start, and when that ends.
     pub(crate) collapsed: bool,
     pub(crate) healed_s: f64,
 }

@@ -46,7 +46,7 @@ pub struct Fluid {
     pub deadline: Nanos,
     /// Time for which an operation is waited for past its deadline.
     pub linger: Nanos,
-    /// Whether the measurements have witnesses: the server's CPU time, as a whole and by second, and the
+    /// `true` if the measurements have witnesses: the server's CPU time, as a whole and by second, and the
     /// yardstick of its host.
     pub observed: bool,
     rng: Rng,

@@ -88,7 +88,7 @@ struct Work<'a> {
     last: Point,
     speed: Option<HostSpeed>,
     idle_cost: f64,
-    /// Whether another program uses the server's CPU at times.
+    /// `true` if another program uses the server's CPU at times.
     is_shared: bool,
 }
 

@@ -116,7 +116,7 @@ struct Run {
     kernel_kb: Option<f64>,
     /// Connections that the memory of this machine allows, by the measured cost.
     allowed: Option<f64>,
-    /// Whether the run held all requested connections, so that memory was not its limit.
+    /// `true` if the run held all requested connections, so that memory was not its limit.
     is_complete: bool,
 }
 

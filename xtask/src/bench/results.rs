@@ -53,7 +53,7 @@ impl Row {
     }
 }
 
-/// Whether a target was reached. The greater, the worse.
+/// The verdict on a target. The greater, the worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     #[serde(rename = "reached")]

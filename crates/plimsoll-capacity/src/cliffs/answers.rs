@@ -150,7 +150,7 @@ struct Share {
     near: f64,
 }
 
-/// Whether lower loads had the same delay.
+/// The delay's recurrence at lower loads.
 enum Recurrence {
     Yes,
     No,

@@ -13,7 +13,7 @@ pub(super) struct LikeSpeed {
     pub(super) logs: Vec<f64>,
     /// Half the interval of A against itself; `None` for too few rounds.
     pub(super) floor: Option<f64>,
-    /// Whether the speed of the host was taken out.
+    /// `true` if the speed of the host was taken out.
     pub(super) is_corrected: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a cause is confirmed: its limit was lowered in pairs of loads, and the capacity followed by
+//! The confirmation of a cause: its limit was lowered in pairs of loads, and the capacity followed by
 //! the size that was predicted, or did not.
 //!
 //! Every limit moves the capacity when it is lowered enough. So the change is small, and its effect must

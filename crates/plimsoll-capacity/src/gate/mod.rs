@@ -1,4 +1,4 @@
-//! Whether a run is worse than a baseline by more than is allowed, of two runs that were not interleaved.
+//! The gate: is a run worse than a baseline by more than is allowed? The two runs were not interleaved.
 //!
 //! A change is a finding only if the whole interval of the difference is beyond the limit. The interval covers the
 //! variation within each run, and the speed of the server's host in both (`host.rs`). Other differences between two

@@ -142,7 +142,7 @@ pub(crate) struct Drift {
     pub(crate) per_min: f64,
     /// Standard deviation of that.
     pub(crate) sd: f64,
-    /// Whether there is one, rather than not.
+    /// `true` if chance alone does not explain it.
     pub(crate) is_significant: bool,
 }
 

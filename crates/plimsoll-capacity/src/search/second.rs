@@ -27,7 +27,7 @@ pub(crate) struct Second {
     pub(crate) part: f64,
     /// Answers in it, late ones included.
     pub(crate) ok: f64,
-    /// Whether the server was overloaded on purpose for a short time: some carry less the longer they are.
+    /// `true` if the server was overloaded on purpose for a short time: some carry less the longer they are.
     pub(crate) is_overload: bool,
     /// `true` at the end of a trial whose load the server had served: it became slower within the trial.
     pub(crate) is_fall: bool,

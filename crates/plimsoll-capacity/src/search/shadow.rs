@@ -21,7 +21,7 @@ const DEFERRED_MAX: usize = 6;
 /// The guard against the shadow of an overload.
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
-    /// Whether the last verdict was BAD.
+    /// `true` if the last verdict was BAD.
     pub(super) after_bad: bool,
     /// Number of trials that were deferred.
     deferred: usize,

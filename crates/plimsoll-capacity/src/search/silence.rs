@@ -22,7 +22,7 @@ pub(super) struct Silence {
     checked_at: Rate,
     /// Bounds when the objective was last met.
     known: (Option<Rate>, Option<Rate>),
-    /// Whether the server stopped answering and did not come back.
+    /// `true` if the server stopped answering and did not come back.
     pub(super) is_over: bool,
 }
 

@@ -27,11 +27,11 @@ pub(super) const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(250);
 /// The role of a trial as evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Whether its load meets the objective.
+    /// A verdict: its load meets the objective or does not.
     Verdict,
     /// A verdict over a confirmation's length.
     Confirmation,
-    /// Whether its load meets the objective with random arrivals.
+    /// A verdict on random arrivals at its load.
     Safe,
     /// BAD for a few operations that may as well be chance: no verdict.
     Undecided,

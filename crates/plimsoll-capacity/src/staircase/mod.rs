@@ -46,7 +46,7 @@ pub struct StaircaseSettings {
     pub settle: Nanos,
     /// Time for which the last level is held.
     pub hold: Nanos,
-    /// Whether a level that lost connections, or did not answer, is the last one.
+    /// `true` if a level that lost connections, or did not answer, is the last one.
     pub ends_at_losses: bool,
     /// `true` if the hold ends once no connection is left.
     pub ends_when_empty: bool,

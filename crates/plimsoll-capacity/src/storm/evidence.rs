@@ -7,7 +7,7 @@ use plimsoll_model::Nanos;
 pub(super) struct Storm {
     /// Connections cut.
     pub(super) cut: u64,
-    /// Whether the storm was judged GOOD.
+    /// `true` if the storm was judged GOOD.
     pub(super) good: bool,
     /// Time until the last client was back; `None` if not all came back.
     pub(super) recovered: Option<Nanos>,

@@ -25,7 +25,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) open: bool,
     /// Operations that the plan puts into the window, if that is known.
     pub(crate) planned_ops: Option<f64>,
-    /// Whether a goal was missed.
+    /// `true` if a goal was missed.
     pub(crate) missed: bool,
     /// Operations by which the backlog has grown, if that counts as missed; else 0.
     pub(crate) backlog_growth: f64,

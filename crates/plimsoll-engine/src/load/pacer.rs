@@ -24,7 +24,7 @@ pub(super) struct Pacer {
     step: u64,
     /// Something was due and could not be opened.
     is_held_back: bool,
-    /// Whether nothing was wanted, so that instants have passed unused.
+    /// `true` if nothing was wanted, so that instants have passed unused.
     is_resting: bool,
 }
 

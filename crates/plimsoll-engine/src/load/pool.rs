@@ -112,7 +112,7 @@ pub(super) struct Pools {
     pub(super) in_flight: u64,
     /// Operations waiting in all pools.
     pub(super) waiting: u64,
-    /// Whether a connection was usable.
+    /// `true` if a connection was usable.
     pub(super) has_opened: bool,
     /// End of the first pause between attempts to connect; [`Nanos::MAX`] for none.
     pub(super) retry_due: Nanos,

@@ -20,7 +20,7 @@ pub(super) struct Request {
     /// The bytes to send and the expected answer.
     pub(super) outgoing: Outgoing,
     pub(super) destination: u32,
-    /// Whether the connection ends with the answer: `Connection: close`.
+    /// `true` if the connection ends with the answer: `Connection: close`.
     pub(super) closes: bool,
     /// The target, if its topic is each connection's own.
     with_own_topic: Option<Box<Target>>,

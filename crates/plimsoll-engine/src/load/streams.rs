@@ -23,7 +23,7 @@ pub(super) struct Streams {
     pub(super) most: Option<u32>,
     /// The fewest that a server allows.
     pub(super) allowed: u32,
-    /// Whether the size of requests' fields has been compared with what a server accepts.
+    /// `true` if the size of requests' fields has been compared with what a server accepts.
     pub(super) has_compared_headers: bool,
     /// Tokens of connections with something to send.
     pub(super) unflushed: Vec<u64>,

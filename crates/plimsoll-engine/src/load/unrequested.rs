@@ -18,11 +18,11 @@ pub(super) const LISTEN_MAX: Nanos = Nanos::from_secs(1);
 
 /// One worker's part of it.
 pub(super) struct Unrequested {
-    /// Whether messages are answers at all.
+    /// `true` if messages are answers at all.
     pub(super) is_judged: bool,
-    /// Whether a message has come that nothing awaited.
+    /// `true` if a message has come that nothing awaited.
     pub(super) has_come: bool,
-    /// Whether one of them would have been an answer: there is nothing left to find out.
+    /// `true` if one of them would have been an answer: there is nothing left to find out.
     pub(super) has_surplus: bool,
     /// The longest time from an operation's sending to its answer.
     pub(super) slowest: Nanos,

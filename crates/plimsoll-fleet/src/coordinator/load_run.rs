@@ -315,7 +315,7 @@ pub(super) struct LoadRun {
     unsent: BTreeMap<u32, u64>,
     window: Option<Nanos>,
     opened: Opened,
-    /// Whether the first failure with a reason was reported.
+    /// `true` if the first failure with a reason was reported.
     has_told_failure: bool,
     draining_told: bool,
     /// Why there will be no outcome.

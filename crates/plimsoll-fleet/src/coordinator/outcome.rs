@@ -35,7 +35,7 @@ pub trait Newcomers {
 /// The control of a load, besides its plan.
 #[derive(Clone, Copy)]
 pub struct LoadControl<'a> {
-    /// Whether the user interrupted; called every 50 ms.
+    /// Reports whether the user interrupted; called every 50 ms.
     pub interrupted: &'a dyn Fn() -> bool,
     /// The trial that the load belongs to; `None` for a plain load.
     pub trial: Option<TrialRequest>,

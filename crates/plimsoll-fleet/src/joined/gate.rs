@@ -70,7 +70,7 @@ enum Seat {
 struct Handshake {
     id: u64,
     since: Instant,
-    /// Whether its first record has arrived.
+    /// `true` if its first record has arrived.
     has_spoken: bool,
     /// To end it from another thread.
     socket: TcpStream,

@@ -86,7 +86,7 @@ pub enum RunError {
 pub struct Hands<'a> {
     /// Shows a line.
     pub say: &'a mut dyn FnMut(&str),
-    /// Whether the user wants it to stop.
+    /// Reports whether the user wants it to stop.
     pub interrupted: &'a dyn Fn() -> bool,
 }
 

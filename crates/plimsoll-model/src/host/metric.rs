@@ -70,7 +70,7 @@ catalogue! {
     /// A value that is read from a host or a server. Units are seconds, bytes and counts; exports prefix its name with
     /// `plimsoll_`.
     Metric,
-    /// Whether it only grows.
+    /// Counter, which only grows, or gauge.
     kind: MetricKind,
     /// Source of the value, by the names of the kernel or the server.
     help;

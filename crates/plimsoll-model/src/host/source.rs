@@ -68,7 +68,7 @@ impl fmt::Display for EndStatus {
     }
 }
 
-/// Whether a source can be read.
+/// The state of a source: readable, or the reason why not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum SourceState {
@@ -100,7 +100,7 @@ pub struct Source {
     /// The id of a process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Whether it can be read.
+    /// Readable, or the reason why not.
     #[serde(flatten)]
     pub state: SourceState,
 }

@@ -135,7 +135,7 @@ impl Target {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Messages {
-    /// Whether each is sent as binary, even if the payload is text.
+    /// `true` if each is sent as binary, even if the payload is text.
     pub is_binary: bool,
     /// Most payload bytes of one frame sent, at least 1; `None`: all of them are in one.
     pub payload_bytes_max: Option<u32>,

@@ -53,7 +53,7 @@ const EXAMPLE: &str = "write it like https://host:8443/path";
 pub struct TargetUrl {
     /// The protocol.
     pub protocol: Protocol,
-    /// Whether the protocol runs over TLS.
+    /// `true` if the protocol runs over TLS.
     pub tls: bool,
     /// Host name or address, without brackets; an IPv6 address may have a zone, as in `fe80::1%eth0`.
     pub host: String,

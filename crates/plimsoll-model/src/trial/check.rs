@@ -37,11 +37,11 @@ impl Level {
 pub enum Family {
     /// A goal of the SLO, or a criterion of RFC 9411.
     Goal,
-    /// Whether the generator offered the load that was asked for, and measured it rightly.
+    /// The generator: it offers the load that was asked for, and measures it rightly.
     Validity,
     /// Conduct of the server, beside the goals.
     Server,
-    /// Whether the run went as planned.
+    /// The run itself: it went as planned.
     Run,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Nanos;
 
-/// Whether the SUT serves half the lower bound again after an overload.
+/// The SUT's recovery: it serves half the lower bound again after an overload, or does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// At once.

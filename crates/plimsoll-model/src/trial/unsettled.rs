@@ -55,7 +55,7 @@ pub enum Unsettled {
         /// Estimate of the further time at that load that would decide; `None` if none would.
         #[serde(rename = "further_s", with = "crate::time::seconds::option")]
         further: Option<Nanos>,
-        /// Whether it is the highest load that may be offered, rather than all loads up to it.
+        /// `true` if it is the highest load that may be offered; `false` if all loads up to it.
         is_cap: bool,
     },
     /// A goal was missed below the bounds: fields as in [`Self::GoalOpen`].

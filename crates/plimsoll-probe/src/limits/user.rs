@@ -18,7 +18,7 @@ pub(super) struct Privilege {
     user: Option<u32>,
     /// Effective capabilities; none in a user namespace, whose capabilities lift no limit of the host.
     capabilities: u64,
-    /// Whether the user is the host's own user 0.
+    /// `true` if the user is the host's own user 0.
     is_root: bool,
 }
 

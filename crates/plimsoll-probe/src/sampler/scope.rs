@@ -23,7 +23,7 @@ pub struct Scope {
     pub processes: Vec<WatchedProcess>,
     /// Servers that report their own figures.
     pub servers: Vec<CounterSource>,
-    /// Whether the network is the reading thread's, whatever the processes' network is.
+    /// `true` if the network is the reading thread's, whatever the processes' network is.
     pub own_network: bool,
     /// CPUs of the host, if it has only some of this kernel's; empty means all.
     pub cpus: Vec<u32>,

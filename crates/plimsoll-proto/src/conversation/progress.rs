@@ -64,7 +64,7 @@ pub struct Answer {
     /// The status of a call of gRPC, or the reason code with which a broker of MQTT refuses a publish; see
     /// [`Self::grpc_status`] and [`Self::mqtt_reason`].
     pub code: Option<u8>,
-    /// Whether the connection may carry another operation.
+    /// `true` if the connection may carry another operation.
     pub keep_alive: bool,
     /// Seconds after which the server closes the connection when it is idle; 0 if it announced none.
     pub keep_alive_s: u16,

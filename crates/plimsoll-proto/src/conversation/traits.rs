@@ -8,7 +8,7 @@ use crate::{http2, mqtt, websocket};
 /// Properties of a protocol, as its client sees them.
 #[derive(Debug)]
 pub struct Traits {
-    /// Whether a connection begins with a message of the client that the server has to answer.
+    /// The client's first message, which the server has to answer, if a connection begins with one.
     pub greeting: Greeting,
     /// Class of a connection that the server closes instead of answering the first message.
     pub refused: ErrorClass,

@@ -67,7 +67,7 @@ pub enum Progress {
 pub struct Response {
     /// Status code, 200 to 999.
     pub status: u16,
-    /// Whether the connection may carry another request.
+    /// `true` if the connection may carry another request.
     pub keep_alive: bool,
     /// Seconds after which the server closes the connection when it is idle, by `Keep-Alive: timeout`; 0 if it
     /// announced none.

@@ -51,7 +51,7 @@ pub enum RequestProgress {
 pub struct Request {
     /// The method is HEAD: the answer has no body.
     pub head_method: bool,
-    /// Whether the client lets the connection carry another request.
+    /// `true` if the client lets the connection carry another request.
     pub keep_alive: bool,
     /// The client speaks HTTP/1.0: no chunked answer, and no 100 Continue.
     pub http10: bool,

@@ -112,9 +112,9 @@ pub struct Request<'a> {
     pub body: [&'a [u8]; 2],
     /// Number of the body, for [`Client::send_bodies`].
     pub body_number: u32,
-    /// Whether it is a call of gRPC.
+    /// `true` if it is a call of gRPC.
     pub is_grpc: bool,
-    /// Whether its method is HEAD, whose answers have no body.
+    /// `true` if its method is HEAD, whose answers have no body.
     pub is_head: bool,
 }
 
@@ -148,7 +148,7 @@ const IS_GRPC: u8 = 1;
 /// The final head of the answer is here.
 const HAS_HEAD: u8 = 1 << 1;
 const IS_HEAD: u8 = 1 << 2;
-/// Whether its message is compressed.
+/// Set if its message is compressed.
 const IS_COMPRESSED: u8 = 1 << 3;
 
 const ANY_LENGTH: u64 = u64::MAX;

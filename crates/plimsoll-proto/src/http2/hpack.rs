@@ -62,7 +62,7 @@ pub enum HpackError {
 /// A text in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'a> {
-    /// Whether it is in the Huffman code.
+    /// `true` if it is in the Huffman code.
     pub is_huffman: bool,
     /// The bytes in the block.
     pub bytes: &'a [u8],

@@ -62,13 +62,13 @@ pub struct Stream<T> {
     pub id: u32,
     /// The server's answer.
     pub answer: T,
-    /// Whether it answers a HEAD request.
+    /// `true` if it answers a HEAD request.
     pub is_head_method: bool,
-    /// Whether it is a gRPC call.
+    /// `true` if it is a gRPC call.
     pub is_grpc: bool,
     /// Bytes of the request's body.
     pub body_bytes: u64,
-    /// Whether it is a call of the health service.
+    /// `true` if it is a call of the health service.
     is_health: bool,
     /// Message of a call of gRPC as it is sent back, with the five bytes before it.
     pub message: Vec<u8>,

@@ -93,7 +93,7 @@ pub enum Event {
         version: MqttVersion,
         /// Seconds within which it will send something; 0 for no bound.
         keep_alive_s: u16,
-        /// Whether its version is unsupported.
+        /// `true` if its version is unsupported.
         is_refused: bool,
     },
     /// A message was published.

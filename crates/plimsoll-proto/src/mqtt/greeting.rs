@@ -33,13 +33,13 @@ pub struct Needs {
     pub session_expiry_s: u32,
     /// Highest quality of service of a publish.
     pub qos: Qos,
-    /// Whether messages are to be retained.
+    /// `true` if messages are to be retained.
     pub retain: bool,
-    /// Whether the subscription has a wildcard.
+    /// `true` if the subscription has a wildcard.
     pub has_wildcard: bool,
-    /// Whether the subscription is shared.
+    /// `true` if the subscription is shared.
     pub is_shared: bool,
-    /// Whether a session is resumed.
+    /// `true` if a session is resumed.
     pub resumes_session: bool,
 }
 

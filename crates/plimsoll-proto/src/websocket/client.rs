@@ -51,7 +51,7 @@ pub struct Client {
     unhandled: usize,
     /// Bytes that were here before what awaits an answer was sent.
     early: usize,
-    /// Whether the present message began with such a byte.
+    /// `true` if the present message began with such a byte.
     began_early: bool,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Records {
     pub(super) seq: u64,
     kept: VecDeque<(Nanos, Record)>,
     bytes: usize,
-    /// Whether the run has ended.
+    /// `true` if the run has ended.
     pub(super) is_over: bool,
 }
 

@@ -37,7 +37,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// A system that has no descriptor left is asked again after this.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 
-/// Whether a request comes from this host.
+/// `true` if a request comes from this host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IsLocal(pub(super) bool);
 

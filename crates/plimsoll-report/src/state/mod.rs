@@ -32,7 +32,7 @@ pub(crate) use second::Second;
 /// The state as of the last event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunState {
-    /// Whether trials are made.
+    /// `true` if trials are made.
     pub(crate) is_search: bool,
     /// The trial that runs, or the last one.
     pub(crate) trial: Option<TrialRequest>,

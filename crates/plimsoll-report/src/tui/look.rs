@@ -41,7 +41,7 @@ pub struct Look {
     pub(super) uncorrected: bool,
     /// A linear axis of latency.
     pub(super) linear: bool,
-    /// Whether the words for the keys are shown.
+    /// `true` if the words for the keys are shown.
     pub(super) help: bool,
 }
 

@@ -16,7 +16,7 @@ pub struct TrialRow {
     pub number: u32,
     /// Why it was made.
     pub phase: Phase,
-    /// Whether its verdict moves the bounds.
+    /// `true` if its verdict moves the bounds.
     pub moves_bounds: bool,
     /// Offered load: per second, or connections.
     pub load: f64,

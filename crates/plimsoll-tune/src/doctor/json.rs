@@ -9,7 +9,7 @@ use super::needs::Needs;
 struct Document<'a> {
     schema: &'static str,
     connections: u64,
-    /// Whether no limit would stop them.
+    /// `true` if no limit would stop them.
     ok: bool,
     /// The most connections that this host can hold.
     fits: u64,

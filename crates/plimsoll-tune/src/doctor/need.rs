@@ -14,7 +14,7 @@ pub(super) const CONNECTIONS_MAX: u64 = 1 << 32;
 /// Values above this are the kernel's "no limit".
 const UNLIMITED: u64 = 1 << 60;
 
-/// Whether a limit is high enough.
+/// The verdict on a limit: high enough, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// High enough.
@@ -77,7 +77,7 @@ pub struct Fix {
     pub now: String,
     /// The settings that the command changes, in the order in which they must be changed.
     pub settings: Vec<Setting>,
-    /// Whether a person has to act, because sysctls alone do not raise the limit far enough.
+    /// `true` if a person has to act, because sysctls alone do not raise the limit far enough.
     pub by_hand: bool,
 }
 

@@ -67,9 +67,9 @@ pub struct Part {
     pub process_bytes: u64,
     /// Threads of each process.
     pub threads: u64,
-    /// Whether the processes accept connections.
+    /// `true` if the processes accept connections.
     pub listens: bool,
-    /// Whether the processes keep the capabilities of this process; a proxy that changes its user does not.
+    /// `true` if the processes keep the capabilities of this process; a proxy that changes its user does not.
     pub is_privileged: bool,
     /// The processes are plimsoll's own, which another one of plimsoll starts and listens to.
     pub is_coordinated: bool,
@@ -96,7 +96,7 @@ pub struct Hop {
     pub sources: Option<u64>,
     /// Pairs of address and port that are connected to; at least 1.
     pub destinations: u64,
-    /// Whether the kernel chooses the ports, in `connect`; plimsoll's clients choose theirs.
+    /// `true` if the kernel chooses the ports, in `connect`; plimsoll's clients choose theirs.
     pub by_kernel: bool,
 }
 

@@ -18,7 +18,7 @@ pub struct Applied {
     pub failed: Vec<(String, String)>,
     /// The files that keep them and the limits, where that was asked for.
     pub kept_in: Vec<PathBuf>,
-    /// Whether a revert has something to take back.
+    /// `true` if a revert has something to take back.
     pub is_revertible: bool,
 }
 

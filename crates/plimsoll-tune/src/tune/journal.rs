@@ -107,7 +107,7 @@ pub(super) struct Entry {
     pub(super) change: Item,
     /// Value read after the change; `None` if it could not be read, or the process ended before.
     pub(super) read_back: Option<String>,
-    /// Whether the entry needs no reversal: the setting was never changed, or is reverted.
+    /// `true` if the entry needs no reversal: the setting was never changed, or is reverted.
     pub(super) is_settled: bool,
 }
 

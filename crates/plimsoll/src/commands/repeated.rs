@@ -30,7 +30,7 @@ pub(super) struct Repeated<'a> {
     pub(super) command: &'static str,
     pub(super) job: &'a Job,
     pub(super) times: u32,
-    /// Whether each search has its own laboratory.
+    /// `true` if each search has its own laboratory.
     pub(super) fresh_sut: bool,
     pub(super) interrupts: &'a Interrupts,
 }

@@ -71,7 +71,7 @@ pub(crate) struct HoldContext<'a> {
     pub(crate) emit: &'a dyn Fn(Event),
     /// Counts since the last step.
     pub(crate) counted: &'a RefCell<Tally>,
-    /// Whether somebody wants ramps to be paused.
+    /// Reports whether somebody wants ramps to be paused.
     pub(crate) is_paused: &'a dyn Fn() -> bool,
 }
 

@@ -29,9 +29,9 @@ pub(super) struct Pool {
     served: Vec<(Rate, Nanos)>,
     /// The load that the pool was too small for, and what it carried of it.
     short: Option<(Rate, Rate)>,
-    /// Whether the user has set the size.
+    /// `true` if the user has set the size.
     is_fixed: bool,
-    /// Whether the user was informed that the server limits the operations of each connection.
+    /// `true` if the user was informed that the server limits the operations of each connection.
     is_told: bool,
 }
 

@@ -295,7 +295,7 @@ impl LabExperiment {
     }
 }
 
-/// Whether the cause that a search names is tested.
+/// The test of the cause that a search names.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct ConfirmFlags {

@@ -40,7 +40,7 @@ pub(crate) struct ArmLine {
     pub(crate) args: Vec<String>,
     /// The command: `lab`, `find` or `load`.
     pub(crate) command: Command,
-    /// Whether they name a seed.
+    /// `true` if they name a seed.
     pub(crate) has_seed: bool,
 }
 

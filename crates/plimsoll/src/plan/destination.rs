@@ -14,7 +14,7 @@ pub(crate) struct Destination {
     pub(super) usage: &'static str,
     pub(super) server: ServerFlags,
     pub(super) request: RequestFlags,
-    /// Whether no request is sent on a usable connection.
+    /// `true` if no request is sent on a usable connection.
     pub(super) only_connects: bool,
     /// Roots for the server's certificate; `None` leaves them to the flags.
     pub(super) trust: Option<Trust>,

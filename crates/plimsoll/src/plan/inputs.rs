@@ -42,13 +42,13 @@ pub(crate) struct Inputs {
     pub(crate) stdin_reader: Option<String>,
     /// All addresses of a name.
     pub(crate) resolve: fn(&str, u16) -> IoResult<Vec<SocketAddr>>,
-    /// Whether something accepts connections at an address.
+    /// Reports whether something accepts connections at an address.
     pub(crate) accepts: fn(SocketAddr) -> bool,
-    /// Whether this host has an address, so that connections can come from it.
+    /// Reports whether this host has an address, so that connections can come from it.
     pub(crate) owns: fn(IpAddr) -> bool,
     /// A variable of this process's environment, where it has one.
     pub(crate) variable: fn(&str) -> Option<String>,
-    /// Whether a process of this host is there.
+    /// Reports whether a process of this host is there.
     pub(crate) is_alive: fn(u32) -> bool,
     /// CPUs this process may use; at least 1.
     pub(crate) cpus: usize,

@@ -41,7 +41,7 @@ pub(crate) struct SearchJob {
     pub(crate) slo: Slo,
     /// Further objectives, each with its own interval; at most [`SLOS_MAX`] with the first.
     pub(crate) further: Vec<Slo>,
-    /// Whether the user named it; otherwise it is printed.
+    /// `true` if the user named it; otherwise it is printed.
     pub(crate) slo_given: bool,
     /// The lengths of its trials, and its budget unless `budget` is another one.
     pub(crate) mode: Mode,
@@ -84,9 +84,9 @@ pub(crate) struct RateJob {
     pub(crate) load: LoadJob,
     /// Settings of the search.
     pub(crate) search: SearchJob,
-    /// Whether the flags fix the number of connections.
+    /// `true` if the flags fix the number of connections.
     pub(crate) pool_fixed: bool,
-    /// Whether the flags name the source addresses.
+    /// `true` if the flags name the source addresses.
     pub(crate) sources_fixed: bool,
     /// Test of the cause that is found, if there is one.
     pub(crate) cause_test: Option<CauseTest>,

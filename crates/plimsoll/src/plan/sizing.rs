@@ -70,7 +70,7 @@ fn is_value(value: &str) -> bool {
 /// The settings of a laboratory that its flags cannot express.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variation {
-    /// Whether clients speak TLS.
+    /// `true` if clients speak TLS.
     pub(crate) is_plain: bool,
     /// The key of the certificate.
     pub(crate) key: Option<KeyKind>,

@@ -110,7 +110,7 @@ pub(crate) struct ExperimentResult {
     pub(crate) tally: Tally,
     /// Wall time of sending in it.
     pub(crate) window: Nanos,
-    /// Whether the run was cut short.
+    /// `true` if the run was cut short.
     pub(crate) partial: bool,
     pub(crate) verdict: Verdict,
     pub(crate) reasons: Vec<Check>,
@@ -160,7 +160,7 @@ pub(crate) struct Ended {
     pub(crate) run: Run,
     /// End of the command, when not well.
     pub(crate) stop: Option<Stop>,
-    /// Whether the server ended meanwhile.
+    /// `true` if the server ended meanwhile.
     pub(crate) server_is_gone: bool,
 }
 
@@ -342,7 +342,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) trial: Option<TrialRequest>,
     /// The load has one rate, so that its halves are alike.
     pub(crate) is_steady: bool,
-    /// Whether the server's counts meanwhile are this load's alone.
+    /// `true` if the server's counts meanwhile are this load's alone.
     pub(crate) is_alone: bool,
     /// Deliveries per publish, if its operations are deliveries.
     pub(crate) deliveries: Option<u64>,

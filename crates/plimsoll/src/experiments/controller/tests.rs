@@ -32,7 +32,7 @@ struct World {
     loses: u64,
     /// Returns the available bytes for a number of held connections.
     available: fn(u64) -> u64,
-    /// Whether an order is done at once, or never.
+    /// `true` if no order is ever done; else each is done at once.
     is_stuck: bool,
     /// From when to when somebody wants ramps to be paused.
     pause: Option<(Nanos, Nanos)>,
