@@ -249,11 +249,21 @@ impl Ending {
     }
 }
 
-/// The other KPIs, which must not have been at their maximum as well.
+named! {
+    /// A KPI that must not be at its own maximum while a case measures another one.
+    pub enum OtherKpi {
+        /// Per second.
+        Connections = "TCP Connections Per Second",
+        /// Bit/s.
+        Throughput = "Inspected Throughput",
+    }
+}
+
+/// The comparison of another KPI with its own maximum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Isolation {
-    pub kpi: String,
+    pub kpi: OtherKpi,
     pub seen: f64,
     pub maximum: f64,
     pub share: f64,

@@ -6,7 +6,7 @@
 
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::criterion::Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
-use plimsoll_model::rfc9411::{Case, Isolation, Kind, Kpis, Step, TRANSACTIONS_SHOWN};
+use plimsoll_model::rfc9411::{Case, Isolation, Kind, Kpis, OtherKpi, Step, TRANSACTIONS_SHOWN};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, TrialMeasurement, Unit};
@@ -239,10 +239,10 @@ fn incomplete(have: usize, seconds: u32, aborted: bool) -> Option<Check> {
 }
 
 /// Reports whether another KPI was at its own maximum while the case's one was measured.
-pub fn isolation(kpi: &str, seen: f64, maximum: f64) -> Isolation {
+pub fn isolation(kpi: OtherKpi, seen: f64, maximum: f64) -> Isolation {
     let share = if maximum > 0.0 { seen / maximum } else { f64::INFINITY };
     Isolation {
-        kpi: kpi.to_owned(),
+        kpi,
         seen,
         maximum,
         share,

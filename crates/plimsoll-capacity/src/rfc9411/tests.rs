@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::observation::{Observations, PeerCounts};
-use plimsoll_model::rfc9411::{Case, Ending, Kind, Step};
+use plimsoll_model::rfc9411::{Case, Ending, Kind, OtherKpi, Step};
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{
     Check, CheckId, Judgement, Level, Phase, Stopped, TrialMeasurement, TrialRequest, Verdict,
@@ -271,9 +271,9 @@ fn connections_that_are_not_held_have_failed() {
 
 #[test]
 fn isolation_is_lost_near_another_maximum() {
-    assert!(isolation("Inspected Throughput", 94.0, 100.0).holds);
-    assert!(!isolation("Inspected Throughput", 96.0, 100.0).holds);
-    assert!(!isolation("Inspected Throughput", 1.0, 0.0).holds);
+    assert!(isolation(OtherKpi::Throughput, 94.0, 100.0).holds);
+    assert!(!isolation(OtherKpi::Throughput, 96.0, 100.0).holds);
+    assert!(!isolation(OtherKpi::Throughput, 1.0, 0.0).holds);
 }
 
 // ---- procedures

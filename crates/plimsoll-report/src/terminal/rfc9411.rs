@@ -2,7 +2,7 @@
 //! KPIs by their names, the criteria with their thresholds, and every iteration.
 
 use plimsoll_model::rfc9411::{
-    Ending, Iteration, Kind, Kpis, MinAvgMax, ObjectResult, Reference, Rfc9411Summary,
+    Ending, Iteration, Kind, Kpis, MinAvgMax, ObjectResult, OtherKpi, Reference, Rfc9411Summary,
 };
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{CheckId, Family, Level};
@@ -183,9 +183,9 @@ fn named(kind: Kind, kpis: &Kpis) -> impl Iterator<Item = (&'static str, String)
 
 fn isolation(page: &mut Page, result: &ObjectResult) {
     let Some(isolation) = &result.isolation else { return };
-    let of = |value: f64| match isolation.kpi.contains("Throughput") {
-        true => throughput(value),
-        false => figure(value),
+    let of = |value: f64| match isolation.kpi {
+        OtherKpi::Throughput => throughput(value),
+        OtherKpi::Connections => figure(value),
     };
     let valid = match isolation.holds {
         true => "",
@@ -193,7 +193,7 @@ fn isolation(page: &mut Page, result: &ObjectResult) {
     };
     let text = format!(
         "isolation: {} {} of its maximum {}, {:.0} % (limit: {:.0} %){valid}",
-        clean(&isolation.kpi),
+        isolation.kpi.name(),
         of(isolation.seen),
         of(isolation.maximum),
         isolation.share * 100.0,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::result::RunResult;
-use plimsoll_model::rfc9411::{Case, Isolation, Sample, Step};
+use plimsoll_model::rfc9411::{Case, Isolation, OtherKpi, Sample, Step};
 use plimsoll_model::summary::TimerSummary;
 use plimsoll_model::trial::{Check, Measure, Verdict};
 
@@ -82,7 +82,7 @@ fn maximum() -> ObjectResult {
         ],
         checks: vec![fixtures::send_lag(100, Level::Pass)],
         isolation: Some(Isolation {
-            kpi: "Inspected Throughput".to_owned(),
+            kpi: OtherKpi::Throughput,
             seen: 52_310_400.0,
             maximum: 4e9,
             share: 0.013,
@@ -108,7 +108,7 @@ pub(crate) fn summary() -> Summary {
         object: "64 KB".to_owned(),
         object_bytes: Some(64_000),
         isolation: Some(Isolation {
-            kpi: "Inspected Throughput".to_owned(),
+            kpi: OtherKpi::Throughput,
             seen: 3.96e9,
             maximum: 4e9,
             share: 0.99,

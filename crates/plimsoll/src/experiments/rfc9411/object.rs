@@ -10,7 +10,9 @@ use plimsoll_lab::ClientHost;
 use plimsoll_model::Rate;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::{LoadPlan, Session as Sessions};
-use plimsoll_model::rfc9411::{Ending, Isolation, Iteration, Kind, ObjectResult, Reference, Step};
+use plimsoll_model::rfc9411::{
+    Ending, Isolation, Iteration, Kind, ObjectResult, OtherKpi, Reference, Step,
+};
 use plimsoll_model::target::Body;
 use plimsoll_model::trial::{Phase, Stopped, TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
@@ -334,7 +336,7 @@ impl CaseRun<'_, '_> {
         shown: &JudgedIteration,
     ) -> Result<Option<Isolation>> {
         if let Some(per_s) = target.ramp_per_s {
-            return Ok(Some(isolation("TCP Connections Per Second", per_s, per_s / HALF)));
+            return Ok(Some(isolation(OtherKpi::Connections, per_s, per_s / HALF)));
         }
         if self.kind != Kind::ConnectionRate || self.session.is_interrupted() {
             return Ok(None);
@@ -351,7 +353,7 @@ impl CaseRun<'_, '_> {
         };
         self.most_bit_s = Some(most);
         let seen = shown.observed.kpis.inspected_throughput_bit_s;
-        Ok(Some(isolation("Inspected Throughput", seen, most.max(seen))))
+        Ok(Some(isolation(OtherKpi::Throughput, seen, most.max(seen))))
     }
 }
 
