@@ -2,12 +2,12 @@
 //! that fails does not keep the later ones from running: one run shows all that is wrong.
 //!
 //! End-to-end tests mostly wait. What only computes (the other tests, the documentation) runs beside them in the CPU
-//! time that they leave; those that measure run after them.
+//! time that they leave; those that measure run after them. Packages are installed beside the build.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,9 +52,8 @@ const QUICK: [Step; 4] = [
     Step { name: "tidy", action: Check(tidy::run) },
     Step { name: "licences", action: Check(licences::run) },
 ];
-const TESTS: [Step; 3] = [
+const TESTS: [Step; 2] = [
     Step { name: "unit tests", action: Cargo(|| tests(&["--lib", "--bins"])) },
-    Step { name: "integration", action: Cargo(|| tests(&["--exclude", "e2e", "--test", "*"])) },
     Step { name: "doc tests", action: Cargo(|| tests(&["--exclude", "e2e", "--doc"])) },
 ];
 const CLIPPY: Step = Step { name: "clippy", action: Cargo(clippy) };
@@ -118,9 +117,16 @@ fn full() -> Vec<Outcome> {
     let began = Instant::now();
     // On two CPUs, 8 at a time leave half of the CPU time to the others, and end last.
     let waiting = start_suite("waiting", 12);
+    // Its longest tests have one thread: beside them there is room for other steps.
+    let integration = tests(&["--exclude", "e2e", "--test", "*"]);
+    let integration = integration.and_then(|tests| start(&tests, Priority::Low));
     for (steps, priority) in [(&TESTS[..], Priority::Low), (&[DOC, FUZZ_CHECK], Priority::Idle)] {
         outcomes.extend(steps.iter().map(|step| carry_out(*step, priority)));
     }
+    outcomes.push(outcome("integration", began, || match end(integration?)? {
+        (status, _) if status.success() => Ok(()),
+        (status, _) => bail!("{status}"),
+    }));
     outcomes.push(outcome("waiting", began, || end_suite("waiting", waiting?)));
     let began = Instant::now();
     let measuring = || end_suite("measuring", start_suite("measuring", 4)?);
@@ -241,23 +247,20 @@ const RUN_AGAIN_MAX: usize = 6;
 
 /// Starts end-to-end tests, `threads` at once. All drive the debug build, which checks its own assertions as well.
 fn start_suite(suite: &str, threads: u32) -> Result<Child> {
-    let mut command = tests(&["--test", suite, "--", &format!("--test-threads={threads}")])?;
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().context("cannot run cargo test")
+    let threads = format!("--test-threads={threads}");
+    start(&tests(&["--test", suite, "--", &threads])?, Priority::Usual)
 }
 
 /// Reports whether all tests of a suite pass, a few of them on a second run, with nothing beside them: they drive real
 /// servers, and the machine's other work may spoil one of them.
 fn end_suite(suite: &str, first: Child) -> Result<()> {
-    let output = first.wait_with_output().context("cannot wait for cargo test")?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    println!("{}\n{printed}", String::from_utf8_lossy(&output.stderr));
-    if output.status.success() {
+    let (status, printed) = end(first)?;
+    if status.success() {
         return Ok(());
     }
     let failures = failures(&printed);
     if failures.is_empty() || failures.len() > RUN_AGAIN_MAX {
-        bail!("{}", output.status);
+        bail!("{status}");
     }
     println!("run again, with nothing beside them: {}", failures.join(", "));
     let mut arguments = vec!["--test", suite, "--", "--test-threads=3", "--exact"];
@@ -280,7 +283,6 @@ fn tests(arguments: &[&str]) -> Result<Command> {
     command.args(arguments);
     // No INSTA_UPDATE: a snapshot that differs fails, and leaves no file behind.
     command.env("PLIMSOLL_BIN", stripped()?).env("INSTA_UPDATE", "no");
-    command.stdin(Stdio::null());
     Ok(command)
 }
 
@@ -296,19 +298,44 @@ fn cargo(arguments: &[&str]) -> Command {
 
 /// Runs cargo, whose output goes where ours goes.
 fn run_cargo(command: &Command, priority: Priority) -> Result<()> {
-    let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
-    let shown = format!("cargo {}", arguments.join(" "));
+    let shown = shown(command);
     println!("{shown}");
+    let status = prioritised(command, priority).status();
+    let status = status.with_context(|| format!("cannot run {shown}"))?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(())
+}
+
+/// Starts cargo beside other steps; [`end`] prints its output.
+fn start(command: &Command, priority: Priority) -> Result<Child> {
+    let mut started = prioritised(command, priority);
+    let started = started.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    started.with_context(|| format!("cannot run {}", shown(command)))
+}
+
+/// Waits for what was started, prints its output, and returns what it wrote to its standard output.
+fn end(started: Child) -> Result<(ExitStatus, String)> {
+    let output = started.wait_with_output().context("cannot wait for cargo")?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{}\n{printed}", String::from_utf8_lossy(&output.stderr));
+    Ok((output.status, printed))
+}
+
+fn shown(command: &Command) -> String {
+    let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+    format!("cargo {}", arguments.join(" "))
+}
+
+/// Returns the command that runs another with a priority, and with no input.
+fn prioritised(command: &Command, priority: Priority) -> Command {
     let words = priority.prefix().iter().map(OsStr::new).chain([command.get_program()]);
     let mut words = words.chain(command.get_args());
     let mut started = Command::new(words.next().unwrap_or_default());
     started.args(words).stdin(Stdio::null());
     started.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let status = started.status().with_context(|| format!("cannot run {shown}"))?;
-    if !status.success() {
-        bail!("{shown}: {status}");
-    }
-    Ok(())
+    started
 }
 
 fn cargo_program() -> OsString {
