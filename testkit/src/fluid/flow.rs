@@ -40,8 +40,9 @@ pub(crate) struct Rates {
     /// Operations in the server beyond which it refuses.
     pub(crate) queue_max: Option<f64>,
     pub(crate) metastable: Option<Metastable>,
-    /// `true` if the server is slow from the start, and when that ends.
+    /// `true` if the server is slow from the start.
     pub(crate) collapsed: bool,
+    /// The end of that, seconds.
     pub(crate) healed_s: f64,
 }
 

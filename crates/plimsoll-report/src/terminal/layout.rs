@@ -26,7 +26,7 @@ const ASCII_BARS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 /// The style of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// `true` if to use colours; the caller checks the terminal and `NO_COLOR`.
+    /// `true` if colours are used; the caller checks the terminal and `NO_COLOR`.
     pub color: bool,
     /// Columns of the terminal. Tables need 80; running text uses 60 to 100.
     pub width: u16,
