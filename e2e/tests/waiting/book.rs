@@ -10,13 +10,14 @@ use e2e::{process, program, ssh_hosts};
 /// Fewer pages of the book with a mark are a fault of this test.
 const PAGES_MIN: usize = 4;
 /// Shorter or smaller spellings of what a test has no time for.
-const BOUNDS: [(&str, &str); 7] = [
+const BOUNDS: [(&str, &str); 8] = [
     (" --duration 30s", " --duration 2s"),
     (" --duration 10s", " --duration 2s"),
     (" --max 200k", " --max 200 --mode quick --for 1s"),
     (" --connections 10k --heartbeat 1m", " --connections 100 --heartbeat 1s --for 2s"),
     ("find rate ", "find rate --budget 30s --max 200 --probe-timeouts 0 "),
     ("compare '", "compare --rounds 8 --budget 80s '"),
+    ("'lab --sut", "'lab -H \"sleep-fixed: 50\" --sut"),
     ("127.0.0.1:8081/", "127.0.0.1:8081/ --rounds 8 -- --rate 200 --duration 500ms"),
 ];
 
