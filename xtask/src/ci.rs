@@ -117,13 +117,12 @@ fn full() -> Vec<Outcome> {
     let began = Instant::now();
     // Eight at a time use half of the time of two CPUs: 509 s for 548 s of CPU time.
     let waiting = start_suite("waiting", 12);
-    // Their longest ones have one thread each, and leave a CPU to the other steps.
-    let integration = tests(&["--exclude", "e2e", "--test", "*"]);
-    let integration = integration.and_then(|tests| start(&tests, Priority::Low));
+    // The longest integration tests have one thread each, and leave a CPU to the other steps.
+    let integration = start_tests(&["--exclude", "e2e", "--test", "*"], Priority::Low);
     for (steps, priority) in [(&TESTS[..], Priority::Low), (&[DOC, FUZZ_CHECK], Priority::Idle)] {
         outcomes.extend(steps.iter().map(|step| carry_out(*step, priority)));
     }
-    outcomes.push(outcome("integration", began, || match end(integration?)? {
+    outcomes.push(outcome("integration", began, || match end_tests(integration?)? {
         (status, _) if status.success() => Ok(()),
         (status, _) => bail!("{status}"),
     }));
@@ -248,13 +247,13 @@ const RUN_AGAIN_MAX: usize = 6;
 /// Starts end-to-end tests, `threads` at once. All drive the debug build, which checks its own assertions as well.
 fn start_suite(suite: &str, threads: u32) -> Result<Child> {
     let threads = format!("--test-threads={threads}");
-    start(&tests(&["--test", suite, "--", &threads])?, Priority::Usual)
+    start_tests(&["--test", suite, "--", &threads], Priority::Usual)
 }
 
 /// Reports whether all tests of a suite pass, a few of them on a second run, with nothing beside them: they drive real
 /// servers, and the machine's other work may spoil one of them.
 fn end_suite(suite: &str, first: Child) -> Result<()> {
-    let (status, printed) = end(first)?;
+    let (status, printed) = end_tests(first)?;
     if status.success() {
         return Ok(());
     }
@@ -298,7 +297,8 @@ fn cargo(arguments: &[&str]) -> Command {
 
 /// Runs cargo, whose output goes where ours goes.
 fn run_cargo(command: &Command, priority: Priority) -> Result<()> {
-    let shown = shown(command);
+    let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+    let shown = format!("cargo {}", arguments.join(" "));
     println!("{shown}");
     let status = prioritised(command, priority).status();
     let status = status.with_context(|| format!("cannot run {shown}"))?;
@@ -308,24 +308,19 @@ fn run_cargo(command: &Command, priority: Priority) -> Result<()> {
     Ok(())
 }
 
-/// Starts cargo beside other steps; [`end`] prints its output.
-fn start(command: &Command, priority: Priority) -> Result<Child> {
-    let mut started = prioritised(command, priority);
-    let started = started.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    started.with_context(|| format!("cannot run {}", shown(command)))
+/// Starts [`tests`] beside other steps; [`end_tests`] prints their output.
+fn start_tests(arguments: &[&str], priority: Priority) -> Result<Child> {
+    let mut command = prioritised(&tests(arguments)?, priority);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().context("cannot run cargo test")
 }
 
-/// Waits for what was started, prints its output, and returns what it wrote to its standard output.
-fn end(started: Child) -> Result<(ExitStatus, String)> {
-    let output = started.wait_with_output().context("cannot wait for cargo")?;
+/// Waits for tests, prints their output, and returns what they wrote to their standard output.
+fn end_tests(started: Child) -> Result<(ExitStatus, String)> {
+    let output = started.wait_with_output().context("cannot wait for cargo test")?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{}\n{printed}", String::from_utf8_lossy(&output.stderr));
     Ok((output.status, printed))
-}
-
-fn shown(command: &Command) -> String {
-    let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
-    format!("cargo {}", arguments.join(" "))
 }
 
 /// Returns the command that runs another with a priority, and with no input.
