@@ -215,18 +215,13 @@ pub fn found_once(
             panic!("{:?}: {}", finished.code, finished.stderr);
         };
         // Irregular outcomes are objects with a reason.
-        if !finished.stdout.contains(r#""outcome": "regular""#) {
-            println!("an irregular end with code {code}");
-            faults.push(format!("an irregular end with code {code}"));
-            continue;
-        }
-        match fault_of(&finished.summary(code)) {
-            Some(fault) => {
-                println!("not found: {fault}");
-                faults.push(fault);
-            }
-            None => return,
-        }
+        let fault = match finished.stdout.contains(r#""outcome": "regular""#) {
+            true => fault_of(&finished.summary(code)),
+            false => Some(format!("an irregular end with code {code}")),
+        };
+        let Some(fault) = fault else { return };
+        println!("not found: {fault}");
+        faults.push(fault);
     }
     panic!("the truth is in none of {faults:?}");
 }
