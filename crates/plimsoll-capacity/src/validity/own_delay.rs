@@ -22,6 +22,10 @@ const POOL_FULL_MIN: f64 = 0.85;
 /// Our time over the server's from which on a full pool is always ours: sent in
 /// bursts, as we come to it, operations wait for each other at the server, too.
 const POOL_OURS_MIN: f64 = 0.5;
+/// What a backlog that rises evenly from nothing reaches, over its mean.
+const RISE_EVEN: f64 = 2.0;
+/// The same, if it begins to rise half-way.
+const RISE_LATE: f64 = 4.0;
 
 /// The effect of our own delay on a load that missed its SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,17 +114,17 @@ impl Subject<'_> {
     }
 
     /// Reports whether our own delay explains how far the backlog has grown: by Little's law it keeps the
-    /// rate times itself in flight, and it may have grown from nothing to twice its mean.
+    /// rate times itself in flight on average.
     fn backlog(&self) -> Option<OwnDelay> {
         let spans = &self.tally.spans;
         let mean_s = |span: Option<Nanos>| span.unwrap_or_default().as_secs_f64();
         let without = if self.fills_pool() { &spans.wire } else { &spans.undelayed_min };
         let ours_s = (mean_s(spans.stamped.mean()) - mean_s(without.mean())).max(0.0);
         let rate = self.tally.scheduled as f64 / self.window.as_secs_f64().max(1e-3);
-        (self.backlog_growth > 0.0).then_some(if self.backlog_growth <= 2.0 * ours_s * rate {
-            OwnDelay::Decides
-        } else {
-            OwnDelay::Harmless
+        (self.backlog_growth > 0.0).then_some(match self.backlog_growth / (ours_s * rate) {
+            rise if rise <= RISE_EVEN => OwnDelay::Decides,
+            rise if rise <= RISE_LATE => OwnDelay::Unsettled,
+            _ => OwnDelay::Harmless,
         })
     }
 

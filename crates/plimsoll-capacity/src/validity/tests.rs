@@ -529,16 +529,30 @@ fn errors_are_the_servers_however_busy_the_generator_is() {
 
 #[test]
 fn a_backlog_that_our_delay_explains_is_not_the_servers() {
+    // By 90 operations, which is 45 ms of the load.
     let growing = |ours: Nanos| {
         let mut measurement = stamped(0, 0, 1, none());
         measurement.tally.outstanding = (0..50).map(|at| at * 2).collect();
         let spans = &mut measurement.tally.spans;
         spans.stamped.clear();
         spans.stamped.record_n(Nanos::from_millis(1) + ours, OPS);
-        decided(&measurement)
+        measurement
     };
-    assert_eq!(growing(Nanos::ZERO), (Verdict::Bad, "stable".to_owned()));
-    assert_eq!(growing(Nanos::from_millis(40)), (Verdict::Invalid, "own-delay".to_owned()));
+    let starving = |ours| {
+        let measurement = in_trouble(growing(ours));
+        decided(&TrialMeasurement { observations: starved(), ..measurement })
+    };
+    let bad = (Verdict::Bad, "stable".to_owned());
+    for ours_ms in [0, 10] {
+        assert_eq!(decided(&growing(Nanos::from_millis(ours_ms))), bad);
+        assert_eq!(starving(Nanos::from_millis(ours_ms)), bad);
+    }
+    // It may have risen late, and then the times of sending decide.
+    assert_eq!(decided(&growing(Nanos::from_millis(15))), bad);
+    let times = (Verdict::Invalid, "send-lag, arrivals".to_owned());
+    assert_eq!(starving(Nanos::from_millis(15)), times);
+    let ours = (Verdict::Invalid, "own-delay".to_owned());
+    assert_eq!(decided(&growing(Nanos::from_millis(40))), ours);
 }
 
 #[test]
