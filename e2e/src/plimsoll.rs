@@ -298,8 +298,12 @@ impl Running {
 
     /// Waits for the end, with another limit of time.
     pub fn finish_within(mut self, patience: Duration) -> Finished {
-        let status = wait::within(patience, &mut || self.guarded.ended())
-            .unwrap_or_else(|| panic!("plimsoll did not end in {patience:?}"));
+        let Some(status) = wait::within(patience, &mut || self.guarded.ended()) else {
+            self.signal("INT");
+            let written = self.stderr.recv_timeout(wait::PATIENCE).unwrap_or_default();
+            let written = String::from_utf8_lossy(&written);
+            panic!("plimsoll did not end in {patience:?}; then it was interrupted: {written}");
+        };
         let text = |pipe: &Receiver<Vec<u8>>, name: &str| {
             let bytes = pipe.recv_timeout(wait::PATIENCE).unwrap_or_else(|_| {
                 panic!("a process still holds {name}: {:?}", marked(&self.mark))
