@@ -170,10 +170,10 @@ fn named(kind: Kind, kpis: &Kpis) -> impl Iterator<Item = (&'static str, String)
     let transactions = figure(kpis.application_transactions_per_second);
     let rows = [
         ("Concurrent TCP Connections", Some(figure(kpis.concurrent_tcp_connections))),
-        ("TCP Connections Per Second", opened),
+        (OtherKpi::Connections.name(), opened),
         ("Application Transactions Per Second", Some(transactions)),
         ("TLS Handshake Rate", handshakes),
-        ("Inspected Throughput", Some(throughput(kpis.inspected_throughput_bit_s))),
+        (OtherKpi::Throughput.name(), Some(throughput(kpis.inspected_throughput_bit_s))),
         ("Time to First Byte (TTFB)", times(kpis.ttfb_rfc9411_ms, "SYN")),
         ("URL Response Time / Time to Last Byte", times(kpis.ttlb_rfc9411_ms, "SYN")),
         ("first byte of a request's answer", times(kpis.ttfb_request_ms, "request")),
