@@ -98,14 +98,19 @@ impl<'a> Losses<'a> {
         self.share(self.bad_ops(goal))
     }
 
+    /// Reports whether `goal` is missed, even if the share `spared` of all operations had not missed it.
+    pub(crate) fn misses(&self, goal: &Goal, spared: f64) -> bool {
+        // 1 - 0.99 is not 0.01: a share that is equal to the limit must pass.
+        self.bad_share(goal) - spared > goal.bad_ratio_max() + 1e-12
+    }
+
     pub(crate) fn check(&self, goal: &Goal) -> Check {
         let (share, limit) = (self.bad_share(goal), goal.bad_ratio_max());
         let what = match goal {
             Goal::Latency { .. } => "late, failed or unsent",
             Goal::Errors { .. } => "failed",
         };
-        // 1 - 0.99 is not 0.01: a share that is equal to the limit must pass.
-        let level = Level::of(share > limit + 1e-12, false);
+        let level = Level::of(self.misses(goal, 0.0), false);
         Check::new(CheckId::Goal(*goal), level, [Measure::ratio(what, share).at_most(limit)])
     }
 

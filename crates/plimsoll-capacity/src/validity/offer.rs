@@ -104,12 +104,12 @@ fn may_explain(subject: &Subject<'_>, late: f64) -> bool {
 /// had spoiled [`LAG_SPREAD`] others: then the lag explains nothing.
 fn missed_without(subject: &Subject<'_>, late: f64) -> bool {
     subject.slo.iter().flat_map(|slo| &slo.goals).any(|goal| {
-        let share = subject.losses.bad_share(goal);
-        match goal {
-            Goal::Latency { .. } => share - LAG_SPREAD * late > goal.bad_ratio_max(),
+        let spared = match goal {
+            Goal::Latency { .. } => LAG_SPREAD * late,
             // No server fails a request because it was sent late.
-            Goal::Errors { .. } => share > goal.bad_ratio_max(),
-        }
+            Goal::Errors { .. } => 0.0,
+        };
+        subject.losses.misses(goal, spared)
     })
 }
 

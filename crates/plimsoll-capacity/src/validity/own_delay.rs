@@ -99,8 +99,8 @@ impl Subject<'_> {
         let Some(slo) = self.slo.filter(|_| self.missed && !spans.wire.is_empty()) else {
             return OwnDelay::Unknown;
         };
-        let fails = |goal: &&Goal| self.losses.bad_share(goal) > goal.bad_ratio_max() + 1e-12;
-        let verdicts = slo.goals.iter().filter(fails).map(|goal| match *goal {
+        let missed = slo.goals.iter().filter(|goal| self.losses.misses(goal, 0.0));
+        let verdicts = missed.map(|goal| match *goal {
             Goal::Latency { limit, .. } => self.missed_by(goal, limit).verdict(),
             // An operation was only given up after its socket was looked at.
             Goal::Errors { .. } => OwnDelay::Harmless,

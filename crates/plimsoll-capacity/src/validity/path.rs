@@ -25,14 +25,13 @@ pub(super) fn path_loss(subject: &Subject<'_>) -> Option<Check> {
     let unloaded = subject.observations.loss_unloaded?;
     let waited = waited(subject, unloaded);
     let goals = subject.slo.map_or(&[][..], |slo| &slo.goals);
-    let missed = |goal: &&Goal| subject.losses.bad_share(goal) > goal.bad_ratio_max() + 1e-12;
     let is_explained = |goal: &Goal| match goal {
         Goal::Latency { limit, .. } if *limit <= TIMEOUT_MIN => {
-            let share = subject.losses.bad_share(goal) - subject.losses.share(waited);
-            share <= goal.bad_ratio_max() + 1e-12
+            !subject.losses.misses(goal, subject.losses.share(waited))
         }
         _ => false,
     };
+    let missed = |goal: &&Goal| subject.losses.misses(goal, 0.0);
     let mut missed = goals.iter().filter(missed).peekable();
     let decides = waited > 0 && missed.peek().is_some() && missed.all(is_explained);
     let loses = subject.losses.share(waited) > WAITED_WARN;

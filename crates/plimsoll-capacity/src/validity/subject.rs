@@ -64,10 +64,8 @@ impl Subject<'_> {
     /// client. A load without goals has nothing but its figures, and those are spoiled.
     pub(super) fn decides(&self) -> bool {
         let Some(slo) = self.slo else { return self.open };
-        let fails = |goal: &Goal| {
-            matches!(goal, Goal::Errors { .. })
-                && self.losses.bad_share(goal) > goal.bad_ratio_max()
-        };
+        let fails =
+            |goal: &Goal| matches!(goal, Goal::Errors { .. }) && self.losses.misses(goal, 0.0);
         self.open && self.missed && !slo.goals.iter().any(fails)
     }
 
