@@ -22,9 +22,9 @@ const POOL_FULL_MIN: f64 = 0.85;
 /// Our time over the server's from which on a full pool is always ours: sent in
 /// bursts, as we come to it, operations wait for each other at the server, too.
 const POOL_OURS_MIN: f64 = 0.5;
-/// What a backlog that rises evenly from nothing reaches, over its mean.
+/// The end of a backlog that rises evenly from nothing, over its mean.
 const RISE_EVEN: f64 = 2.0;
-/// The same, if it begins to rise half-way.
+/// The end of one that begins to rise half-way, over its mean.
 const RISE_LATE: f64 = 4.0;
 
 /// The effect of our own delay on a load that missed its SLO.
