@@ -163,8 +163,7 @@ pub(super) fn own_timers(subject: &Subject<'_>) -> Option<Check> {
 /// Reports whether a goal would be missed without `ops` of the failed operations.
 fn missed_but_for(subject: &Subject<'_>, ops: u64) -> bool {
     let share = subject.losses.share(ops);
-    let mut goals = subject.slo.iter().flat_map(|slo| &slo.goals);
-    ops == 0 || goals.any(|goal| subject.losses.misses(goal, share))
+    ops == 0 || subject.goals().iter().any(|goal| subject.losses.misses(goal, share))
 }
 
 /// Checks that the second half was like the first, whatever the cause of a difference.

@@ -115,11 +115,8 @@ fn throttled_max(subject: &Subject<'_>) -> f64 {
 fn throttling_spoils(subject: &Subject<'_>, periods: u64) -> bool {
     let stopped_s = periods as f64 * CGROUP_PERIOD.as_secs_f64();
     let share = (stopped_s / subject.window.as_secs_f64().max(1e-3)).min(1.0);
-    let is_explained = |goal: &Goal| {
-        let missed = subject.losses.bad_share(goal) - goal.bad_ratio_max();
-        missed <= THROTTLED_SPREAD * share
-    };
-    share > DELAY_FAIL && subject.slo.is_none_or(|slo| slo.goals.iter().all(is_explained))
+    let is_missed = |goal: &Goal| subject.losses.misses(goal, THROTTLED_SPREAD * share);
+    share > DELAY_FAIL && !subject.goals().iter().any(is_missed)
 }
 
 /// The mean wait for a CPU that harms no latency worth a verdict.

@@ -103,7 +103,7 @@ fn may_explain(subject: &Subject<'_>, late: f64) -> bool {
 /// Reports whether a goal would be missed even if every operation of the share `late` that was sent late
 /// had spoiled [`LAG_SPREAD`] others: then the lag explains nothing.
 fn missed_without(subject: &Subject<'_>, late: f64) -> bool {
-    subject.slo.iter().flat_map(|slo| &slo.goals).any(|goal| {
+    subject.goals().iter().any(|goal| {
         let spared = match goal {
             Goal::Latency { .. } => LAG_SPREAD * late,
             // No server fails a request because it was sent late.

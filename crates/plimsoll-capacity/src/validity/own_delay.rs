@@ -184,8 +184,7 @@ pub(super) fn own_delay(subject: &Subject<'_>) -> Option<Check> {
     if subject.tally.spans.wire.is_empty() {
         return None;
     }
-    let goals = subject.slo.map_or(&[][..], |slo| &slo.goals);
-    let latencies = goals.iter().filter_map(|goal| match *goal {
+    let latencies = subject.goals().iter().filter_map(|goal| match *goal {
         Goal::Latency { limit, .. } => Some(subject.missed_by(goal, limit)),
         Goal::Errors { .. } => None,
     });

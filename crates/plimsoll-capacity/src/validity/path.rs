@@ -24,7 +24,6 @@ const CLUSTERED_MIN: f64 = 0.5;
 pub(super) fn path_loss(subject: &Subject<'_>) -> Option<Check> {
     let unloaded = subject.observations.loss_unloaded?;
     let waited = waited(subject, unloaded);
-    let goals = subject.slo.map_or(&[][..], |slo| &slo.goals);
     let is_explained = |goal: &Goal| match goal {
         Goal::Latency { limit, .. } if *limit <= TIMEOUT_MIN => {
             !subject.losses.misses(goal, subject.losses.share(waited))
@@ -32,7 +31,7 @@ pub(super) fn path_loss(subject: &Subject<'_>) -> Option<Check> {
         _ => false,
     };
     let missed = |goal: &&Goal| subject.losses.misses(goal, 0.0);
-    let mut missed = goals.iter().filter(missed).peekable();
+    let mut missed = subject.goals().iter().filter(missed).peekable();
     let decides = waited > 0 && missed.peek().is_some() && missed.all(is_explained);
     let loses = subject.losses.share(waited) > WAITED_WARN;
     let measures = [

@@ -59,6 +59,11 @@ impl<'a> Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// Returns the goals, none without an SLO.
+    pub(super) fn goals(&self) -> &[Goal] {
+        self.slo.map_or(&[], |slo| &slo.goals)
+    }
+
     /// Reports whether what makes latency worse can have decided: a closed loop, or a load that met its
     /// goals, is allowed to use all it can get; and no server fails a request because of a busy
     /// client. A load without goals has nothing but its figures, and those are spoiled.
