@@ -2,7 +2,8 @@
 //!
 //! The RFC leaves "constant" open. Here it is the largest deviation of a one-second sample from the mean
 //! of all. What counting whole things in whole seconds does to a small figure is no deviation of
-//! the SUT, so each has a floor, which is printed with the limit.
+//! the SUT, so each has a floor, which is printed with the limit. Neither is a change while other programs had the SUT's CPU,
+//! which makes an iteration INVALID.
 
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::criterion::Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
@@ -14,6 +15,7 @@ use plimsoll_model::{ErrorClass, Nanos};
 
 use super::kpi::{SustainFigures, transactions};
 use crate::losses::Losses;
+use crate::search::starved;
 use crate::stats::mean;
 use crate::validity;
 use crate::verdict::{conclude, failed};
@@ -28,6 +30,13 @@ const EDGE_ARRIVALS: f64 = 1.5;
 /// N10 requires that connections are opened and closed at the same rate. A count of few open
 /// connections shows this only to this share of a second's connections.
 const EDGE_CONNECTIONS: f64 = 0.01;
+/// Busy share of this host's CPUs above which other programs may have had the server's.
+const HOST_CPU_MAX: f64 = 0.85;
+/// Share of the time in which the server wanted a CPU that others had it.
+const SERVER_WAITED_MAX: f64 = 0.5;
+/// CPUs that the server had on average. With less, its threads did not wait for each other: one that is overloaded has a CPU, or
+/// half of one beside a rival.
+const SERVER_CPUS_MIN: f64 = 0.5;
 /// Another KPI above this share of its maximum may be the bottleneck.
 const ISOLATION_SHARE_MAX: f64 = 0.95;
 
@@ -115,6 +124,10 @@ pub fn judge(run: &IterationRecord) -> JudgedIteration {
     });
     // A load with ramps has no single rate and latency, so their product means nothing.
     checks.retain(|check| check.id != CheckId::LittlesLaw);
+    if let Some(taken) = taken(&run.measurement, &criteria) {
+        checks.retain(|check| check.id != taken.id);
+        checks.push(taken);
+    }
     checks.extend(incomplete(observed.series.len(), seconds, *aborted));
     let loss_ratio = share(unsuccessful(&watched), watched.scheduled);
     let judgement = conclude(checks.clone(), criteria.clone(), loss_ratio);
@@ -235,6 +248,25 @@ fn incomplete(have: usize, seconds: u32, aborted: bool) -> Option<Check> {
     (have < seconds as usize).then(|| {
         let have = Measure::count("seconds of the sustain phase", have as u64);
         Check::new(CheckId::Samples, Level::of(!aborted, true), [have.at_least(f64::from(seconds))])
+    })
+}
+
+/// Fails if figures of the server changed while other programs had its CPU: another iteration has to show the server's own.
+/// A search of rates leaves such trials out by what is usual in an overload, which a case of the RFC need not have.
+fn taken(measurement: &TrialMeasurement, criteria: &[Check]) -> Option<Check> {
+    let TrialMeasurement { window, observations, .. } = measurement;
+    // A busy host does not make a server refuse.
+    let is_refused = criteria.iter().any(|check| {
+        check.level == Level::Fail && matches!(check.id, CheckId::Criterion(Failed | Reset))
+    });
+    let (busy, ran) = (observations.host_cpu?, observations.sut_cpu?.ran);
+    let waited = starved(measurement)?;
+    let had = ran.as_secs_f64() / window.as_secs_f64().max(1e-3);
+    let is_taken = busy > HOST_CPU_MAX && waited > SERVER_WAITED_MAX && had < SERVER_CPUS_MIN;
+    (failed(criteria) && is_taken && !is_refused).then(|| {
+        let busy = Measure::ratio("all CPUs", busy).at_most(HOST_CPU_MAX);
+        let waited = Measure::ratio("server ready but not running", waited);
+        Check::new(CheckId::HostCpu, Level::Fail, [busy, waited.at_most(SERVER_WAITED_MAX)])
     })
 }
 

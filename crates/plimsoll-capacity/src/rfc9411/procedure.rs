@@ -3,8 +3,8 @@
 //! [`proceed`] tries 10 % of the target (step 1), then the target (step 2). If the target fails, step 3 (of all cases
 //! but latency) searches a lower load in short iterations: a rate by [`RateSearch`], a number of connections by
 //! bisection. The result is then tried at full length, at most four times, each time about 5 % lower. Two INVALID
-//! iterations in a row end a step: the generator is the limit. Loads are in the case's unit. Start reading at
-//! `Procedure::steps`.
+//! iterations in a row end a step: the generator is the limit. A target that was not judged has not failed, and is tried
+//! once more if step 3 finds no load that fails. Loads are in the case's unit. Start reading at `Procedure::steps`.
 
 use std::rc::Rc;
 
@@ -128,16 +128,18 @@ impl<E, F: FnMut(Iterate) -> Result<Result<JudgedIteration, Stopped>, E>> Proced
             return Ok((Ending::Unqualified { why }, None));
         }
         let is_rate = !matches!(kind, Kind::Latency | Kind::Concurrency);
-        match self.step(Step::Target, target, sustain, None) {
+        let limited = match self.step(Step::Target, target, sustain, None) {
             Ok(None) => return Ok((Ending::TargetMet, Some(target))),
             Ok(Some(why)) if kind == Kind::Latency => {
                 return Ok((Ending::TargetMissed { why }, None));
             }
-            Ok(Some(_)) => {}
+            Ok(Some(_)) => None,
             // Below the target there may be a load that the generator can make.
-            Err(Cut::Ended(Ending::GeneratorLimited { .. }, _)) if is_rate => {}
+            Err(Cut::Ended(limited @ Ending::GeneratorLimited { .. }, _)) if is_rate => {
+                Some(limited)
+            }
             Err(cut) => return Err(cut),
-        }
+        };
         let mut load = match is_rate {
             true => self.search_rate(initial, target)?,
             false => self.bisect(initial, target, short)?,
@@ -145,7 +147,13 @@ impl<E, F: FnMut(Iterate) -> Result<Result<JudgedIteration, Stopped>, E>> Proced
         let mut last = String::new();
         for _ in 0..FINAL_TRIES {
             let Some(why) = self.step(Step::Final, load, sustain, None)? else {
-                return Ok((Ending::Maximum, Some(load)));
+                // Above a maximum a load has failed.
+                let ending = match limited {
+                    _ if load >= target => Ending::TargetMet,
+                    Some(limited) if self.failed.is_none() => limited,
+                    _ => Ending::Maximum,
+                };
+                return Ok((ending, Some(load)));
             };
             last = why;
             load /= 1.0 + WIDTH_MAX;
@@ -247,8 +255,13 @@ impl<E, F: FnMut(Iterate) -> Result<Result<JudgedIteration, Stopped>, E>> Proced
                 Err(Cut::Ended(Ending::GeneratorLimited { why }, lower))
             }
             // It failed at full length and did not in the short iterations.
-            (Outcome::NotReached { .. }, Some(lower)) => Ok(lower / (1.0 + WIDTH_MAX)),
-            (Outcome::Regular | Outcome::Unfinished { .. }, Some(lower)) => Ok(lower),
+            (Outcome::NotReached { .. }, Some(lower)) if self.failed.is_some() => {
+                Ok(lower / (1.0 + WIDTH_MAX))
+            }
+            (
+                Outcome::NotReached { .. } | Outcome::Regular | Outcome::Unfinished { .. },
+                Some(lower),
+            ) => Ok(lower),
             (Outcome::Unfinished { why }, None) => {
                 Err(Cut::Ended(Ending::Unfinished { why }, None))
             }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use plimsoll_model::criterion::Criterion;
-use plimsoll_model::observation::{Observations, PeerCounts};
+use plimsoll_model::observation::{Observations, PeerCounts, SutCpu};
 use plimsoll_model::rfc9411::{Case, Ending, Kind, OtherKpi, Step};
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{
@@ -97,6 +97,41 @@ fn what_was_seen_beside_an_iteration_is_judged_as_in_every_trial() {
     let half = PeerCounts { received: 2_000, ..all };
     let lost = Observations { peer: Some(half), ..Observations::default() };
     assert_eq!(verdict(lost), (Verdict::Invalid, vec![CheckId::PeerCounters]));
+}
+
+#[test]
+fn a_server_whose_cpu_others_had_is_not_judged_by_a_figure_that_changed() {
+    // The server stood still in one second: C5, N10 and T fail.
+    let mut seconds = steady();
+    seconds[2] = second(2, 400);
+    let cpu = |ran_ms, waited_ms| {
+        let (ran, waited) = (Nanos::from_millis(ran_ms), Nanos::from_millis(waited_ms));
+        Some(SutCpu { ran, system: Nanos::ZERO, waited })
+    };
+    let starved = cpu(80, 650);
+    let verdict = |seconds: &[Interval], host_cpu, sut_cpu| {
+        let observations = Observations { host_cpu, sut_cpu, ..Observations::default() };
+        let case = Case::HttpConnections;
+        let judged = observed(case, Step::Target, seconds, false, &observations);
+        let is_of_host = judged
+            .checks
+            .iter()
+            .any(|check| check.id == CheckId::HostCpu && check.level == Level::Fail);
+        assert_eq!(is_of_host, judged.judgement.verdict == Verdict::Invalid);
+        judged.judgement.verdict
+    };
+    assert_eq!(verdict(&seconds, Some(0.95), starved), Verdict::Invalid);
+    // The criteria hold, however busy the host was.
+    assert_eq!(verdict(&steady(), Some(0.95), starved), Verdict::Good);
+    // It waited for a CPU on an idle host: it has a quota.
+    assert_eq!(verdict(&seconds, Some(0.3), starved), Verdict::Bad);
+    // Its own threads wait for each other, or it hardly waited, or nothing is known of it.
+    for own in [cpu(4_000, 12_000), cpu(80, 20), None] {
+        assert_eq!(verdict(&seconds, Some(0.95), own), Verdict::Bad);
+    }
+    // No other program makes a server reset connections.
+    seconds[1].tally.connections.reset_by_peer = 10;
+    assert_eq!(verdict(&seconds, Some(0.95), starved), Verdict::Bad);
 }
 
 fn figures(check: &Check) -> Vec<f64> {
@@ -401,6 +436,23 @@ fn a_generator_at_its_limit_is_said_and_never_blamed_on_the_sut() {
     assert!(matches!(conclusion.ending, Ending::GeneratorLimited { .. }), "{conclusion:?}");
     let load = conclusion.load.expect("a load that was GOOD");
     assert!(load <= limit && load > limit * 0.9, "{load}");
+}
+
+#[test]
+fn a_target_that_was_not_judged_has_not_failed() {
+    // A busy host spoils the iterations of step 2, and those of the last step if `is_spoiled`.
+    let run = |is_spoiled: fn(&Iterate) -> bool| {
+        let (conclusion, _) = run(settings(1_000.0, Kind::Throughput), |asked| {
+            let is_invalid = asked.step == Step::Target || is_spoiled(asked);
+            if is_invalid { Verdict::Invalid } else { Verdict::Good }
+        });
+        assert_eq!(conclusion.failed_load, None, "{conclusion:?}");
+        conclusion
+    };
+    let met = run(|_| false);
+    assert_eq!((met.ending, met.load), (Ending::TargetMet, Some(1_000.0)));
+    let spoiled = run(|asked| asked.step == Step::Final);
+    assert!(matches!(spoiled.ending, Ending::GeneratorLimited { .. }), "{spoiled:?}");
 }
 
 #[test]

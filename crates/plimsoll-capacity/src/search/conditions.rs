@@ -40,7 +40,7 @@ impl Conditions {
 
 /// Returns the share of the time in which the server's threads wanted a CPU, and others had it: of the second in which
 /// that was most, if seconds are known.
-pub(super) fn starved(measurement: &TrialMeasurement) -> Option<f64> {
+pub(crate) fn starved(measurement: &TrialMeasurement) -> Option<f64> {
     let observations = &measurement.observations;
     let by_second = measurement.seconds.iter().filter_map(|second| second.sut_cpu);
     let worst = by_second.filter_map(|cpu| waited_share(cpu, WANTED_MIN)).reduce(f64::max);

@@ -46,7 +46,7 @@ use crate::verdict::judge;
 
 use answer::{Known, Landmarks, answer};
 use bounds::ObservedBounds;
-use conditions::starved;
+pub(crate) use conditions::starved;
 use evidence::Evidence;
 use fit::{Fit, Fitted, fit, spreads};
 use guards::Guards;
