@@ -9,7 +9,7 @@ use plimsoll_model::trial::{CheckId, Family, Level};
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Tone, clean, counted, cpu_percent, ms, span, whole};
-use super::{findings, sections};
+use super::{findings, hints, sections};
 use crate::stopped;
 
 /// Writes the detailed report of a case.
@@ -99,7 +99,9 @@ fn ending(result: &ObjectResult) -> (&'static str, String) {
         }
         Ending::NoMaximum { why } => ("no maximum", format!("none: {}{failed}", clean(why))),
         Ending::GeneratorLimited { why } => {
-            ("INVALID", format!("at least {reached}: the generator was the limit ({})", clean(why)))
+            let least = result.load.map(|least| format!("at least {}", load(least)));
+            let least = least.as_deref().unwrap_or("none");
+            ("INVALID", format!("{least}: {} ({})", hints::obstacle(why), clean(why)))
         }
         Ending::Unfinished { why } => {
             ("unfinished", format!("none yet: stopped early ({})", stopped::reason(why)))

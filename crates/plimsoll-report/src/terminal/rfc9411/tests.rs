@@ -172,3 +172,16 @@ fn throughput_is_told_in_both_units() {
     let text = throughput(1_234_567_890.0).replace('\u{a0}', " ");
     assert_eq!(text, "1.23 Gbit/s (1,234,568 kbit/s)");
 }
+
+#[test]
+fn the_generator_is_blamed_only_for_its_own_checks() {
+    let sentence = |why: &str, load| {
+        let ending = Ending::GeneratorLimited { why: why.to_owned() };
+        super::ending(&ObjectResult { ending, load, ..maximum() }).1
+    };
+    assert_eq!(sentence("send-lag", None), "none: the generator was the limit (send-lag)");
+    let taken = sentence("host-cpu", Some(40.0)).replace('\u{a0}', " ");
+    let expected = "at least 40.0 connections/s: this host's CPUs were the limit, for plimsoll and for other programs together \
+        (host-cpu)";
+    assert_eq!(taken, expected);
+}
