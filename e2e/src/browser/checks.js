@@ -72,17 +72,16 @@ function axes(svg) {
   if (svg.getAttribute('aria-labelledby') === null && svg.getAttribute('aria-label') === null) wrong.push('no name');
   const box = boxOf(svg);
   const inside = (mark) => mark.right >= box.left && mark.left <= box.right && mark.bottom >= box.top && mark.top <= box.bottom;
-  if (!marks(svg).some((mark) => inside(boxOf(mark)))) wrong.push('empty');
+  const isSeen = (shape) => isMark(svg, shape) && !isEmpty(boxOf(shape)) && inside(boxOf(shape));
+  if (![...svg.querySelectorAll('path, circle, rect, image, line')].some(isSeen)) wrong.push('empty');
   return wrong;
 }
 
 const tickLabels = (svg, axis) => [...svg.querySelectorAll(`g[aria-label="${axis}-axis tick label"] text`)].filter((text) => text.textContent.trim());
 
-/** What stands for data: neither axes nor their grid. */
-function marks(svg) {
-  const shapes = [...svg.querySelectorAll('path, circle, rect, image, line')];
-  const isAxis = (shape) => shape.parentNode === svg || shape.closest('[aria-label*="axis"], [aria-label="rule"], .cursor, defs, clipPath');
-  return shapes.filter((shape) => !isAxis(shape) && !isEmpty(boxOf(shape)));
+/** Reports whether a shape stands for data: neither axes nor their grid do. */
+function isMark(svg, shape) {
+  return shape.parentNode !== svg && !shape.closest('[aria-label*="axis"], [aria-label="rule"], .cursor, defs, clipPath');
 }
 
 /** No two texts of a drawing touch, and none leaves it. */
@@ -119,6 +118,12 @@ function width() {
 
 /** The narrowest that a figure may be, CSS pixels: a phone's screen without its margins. */
 const COLUMN_MIN = 280;
+
+/** Checks what another width of the screen may spoil, quickest first: it is looked at until the page has drawn again. */
+function atWidth() {
+  const wrong = [...width(), ...columns()];
+  return wrong.length > 0 ? wrong : charts();
+}
 
 /** No figure is a narrow column, and each drawing that stands alone is as wide as its place. */
 function columns() {

@@ -89,6 +89,12 @@ pub fn columns(page: &Page<'_>) -> Vec<String> {
     probed(page, "columns()")
 }
 
+/// Nothing that another width of the screen may spoil is wrong: no page is wider than it, no column narrow, no drawing gone
+/// or not as wide as its place.
+pub fn at_width(page: &Page<'_>) -> Vec<String> {
+    probed(page, "atWidth()")
+}
+
 /// Texts have a contrast of 4.5, and marks one of 3.
 pub fn contrasts(page: &Page<'_>) -> Vec<String> {
     let pairs: Vec<(String, String, String, f64)> =

@@ -80,8 +80,7 @@ impl ReportFile<'_> {
             // The page draws again when its width has been the same for a moment.
             let mut last = Vec::new();
             let settled = wait::within(wait::PATIENCE, &mut || {
-                last =
-                    [checks::charts(&page), checks::columns(&page), checks::width(&page)].concat();
+                last = checks::at_width(&page);
                 last.is_empty().then_some(())
             });
             if settled.is_none() {
