@@ -3,7 +3,6 @@
 
 mod closed_loop;
 mod generator_limits;
-mod haproxy_limits;
 mod lab;
 mod rfc9411;
 mod screen;

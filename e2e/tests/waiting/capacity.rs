@@ -1,11 +1,11 @@
-//! Searches against a HAProxy whose limits are known: the capacity with what limits it, and the largest storm.
-//! `nightly/capacity.rs` has more servers and longer searches.
+//! Searches whose limits are known, because they were set: a HAProxy's capacity with what limits it, its largest storm, and
+//! a client that has too few connections. `nightly/capacity.rs` has more servers and longer searches.
 
 use std::time::Duration;
 
 use e2e::haproxy::Haproxy;
 use e2e::plimsoll::{Finished, Plimsoll, found_once};
-use e2e::turn::beside_others;
+use e2e::serve::Serve;
 
 /// The search's own budget is shorter.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(180);
@@ -13,7 +13,8 @@ const SEARCH_PATIENCE: Duration = Duration::from_secs(180);
 const STORM_PATIENCE: Duration = Duration::from_secs(300);
 const TRUTH_PER_S: f64 = 450.0;
 const CAUSE: [&str; 2] = ["rate-limit", "predicted"];
-/// Gives a program the priority of the laboratories that run beside it, where that is allowed.
+/// Gives a program the priority of laboratories, before the other tests, where that is allowed: the limit is the subject, and not
+/// the latency of a machine that does other work.
 const AS_LABORATORIES: &str = "{ renice -n -10 $$ || true; } > /dev/null 2>&1";
 /// HAProxy accepts 400 connections per second, and all must be back within 2 s.
 const LARGEST_STORM: f64 = 800.0;
@@ -27,18 +28,17 @@ fn search(haproxy: &Haproxy) -> Finished {
     // An upper bound close to the truth saves time; the loads below it are not at 450/s, and reach far enough for a
     // line through them.
     let bounds = ["--min", "210", "--max", "500", "--watch", &socket];
-    let running = Plimsoll::new([&flags[..], &bounds].concat()).start();
+    let running = Plimsoll::after(AS_LABORATORIES, &[&flags[..], &bounds].concat()).start();
     running.finish_within(SEARCH_PATIENCE)
 }
 
 #[test]
 fn the_limit_that_haproxy_was_given_is_found_and_named() {
-    let _machine = beside_others();
     // One search in five may err even on a quiet machine, and one that ends INVALID says nothing: the truth must be
     // found once. HAProxy accepts 450 connections a second; the others wait.
     let rules = "    rate-limit sessions 450\n    \
                  http-request return status 200 content-type text/plain string pong";
-    let haproxy = Haproxy::start("", rules, "");
+    let haproxy = Haproxy::after(AS_LABORATORIES, "", rules, "");
     found_once(
         &[0, 98, 99],
         || search(&haproxy),
@@ -60,8 +60,7 @@ fn search_of_storms(haproxy: &Haproxy) -> Finished {
     let (url, socket) = (haproxy.url("http"), haproxy.stats_socket());
     let watch = format!("haproxy:{}", socket.display());
     let flags = ["find", "storm", &url, "-c", "2000", "--rate", "300", "--recover", "2s"];
-    // The subject is the limit on new connections, and not the latency of a machine that does other work. The second
-    // storm would cut 800 after one of 200, and be GOOD or BAD by chance; five storms, in 60 s, leave too wide an interval.
+    // The second storm would cut 800 after one of 200, and be GOOD or BAD by chance; five storms, in 60 s, leave too wide an interval.
     let more = ["--min", "600", "--slo", "p99<1s,errors<1%", "--budget", "80s"];
     let more = [&more[..], &["--watch", &watch, "--json", "-", "--try-remedies"]].concat();
     let running = Plimsoll::after(AS_LABORATORIES, &[&flags[..], &more].concat()).start();
@@ -70,7 +69,6 @@ fn search_of_storms(haproxy: &Haproxy) -> Finished {
 
 #[test]
 fn the_largest_storm_of_a_limited_haproxy_is_found() {
-    let _machine = beside_others();
     // A search may end INVALID on a busy machine, and one in ten errs: the truth must be found once.
     let rules = "    http-request return status 200 content-type text/plain string pong";
     let haproxy = Haproxy::after(AS_LABORATORIES, "", rules, "global\n    maxconnrate 400");
@@ -95,5 +93,21 @@ fn the_largest_storm_of_a_limited_haproxy_is_found() {
             let is_found = is_right && has_jitter && cause == "rate-limit";
             (!is_found).then(|| format!("[{lower}, {upper}], {cause}, jitter {enough}"))
         },
+    );
+}
+
+#[test]
+fn a_search_with_too_few_connections_never_blames_the_server() {
+    let serve = Serve::plain();
+    // One connection carries 200 of these a second, however fast the server is with more.
+    let flags = ["find", "rate", serve.url(), "--mode", "quick", "--json", "-", "--no-ui"];
+    let few = ["-H", "sleep-fixed: 5", "-c", "1", "--min", "20", "--max", "1000"];
+    let finished = Plimsoll::new([&flags[..], &few].concat()).run();
+    let summary = finished.summary(98);
+    let why = summary.text("find.outcome.generator-limited.why");
+    // On a busy machine the client may be late before it runs out of connections.
+    assert!(
+        ["pool", "own-delay", "send-lag", "scheduling"].iter().any(|name| why.contains(name)),
+        "{why}"
     );
 }
