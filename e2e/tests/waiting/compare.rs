@@ -152,10 +152,17 @@ fn laboratories_that_are_compared_end_with_the_comparison() {
     for (signal, code) in [("INT", Some(130)), ("KILL", None)] {
         let running = compare("lab", "lab", &flags);
         let intervals = running.folder().join("run/intervals.jsonl");
-        // The first blocks have ended: loads were found, and both laboratories answered.
-        wait::until("a block", || {
-            std::fs::read_to_string(&intervals).ok()?.contains("\"trial\":3").then_some(())
-        });
+        let wait_for_block = |number: u32| {
+            let trial = format!("\"trial\":{number}");
+            wait::until(&format!("block {number}"), || {
+                std::fs::read_to_string(&intervals).ok()?.contains(&trial).then_some(())
+            });
+        };
+        // Loads were found; before the comparison is to be reported, both laboratories have answered.
+        wait_for_block(1);
+        if code.is_some() {
+            wait_for_block(3);
+        }
         running.signal(signal);
         // Waits until nothing with its mark is left.
         let finished = running.finish();
