@@ -78,7 +78,7 @@ fn a_signal_ends_a_watch_and_leaves_its_screen() {
 #[test]
 fn a_watch_writes_lines_where_nothing_can_be_drawn() {
     let terminal = Terminal::start();
-    let watch = "$PLIMSOLL watch --interval 100ms --duration 300ms";
+    let watch = "$PLIMSOLL watch --interval 100ms --duration 2s";
     terminal.enter(&format!("TERM=dumb {watch}; {watch} < /dev/null; echo \"ended $?\""));
     terminal.wait_for("ended 0");
     let text = terminal.text();
