@@ -2,8 +2,7 @@
 //! that fails does not keep the later ones from running: one run shows all that is wrong.
 //!
 //! End-to-end tests mostly wait. What only computes (the other tests, the documentation) runs beside them in the CPU
-//! time that they leave; those that use all of a CPU, or look at milliseconds, run at the end with nothing beside them.
-//! Packages are installed beside the build.
+//! time that they leave; those that measure run after them. Packages are installed beside the build.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -62,9 +61,6 @@ const LINTS: Step = Step { name: "clippy", action: Check(lints) };
 const DOC: Step = Step { name: "doc", action: Cargo(doc) };
 const FUZZ_CHECK: Step = Step { name: "fuzz-check", action: Cargo(fuzz_check) };
 
-/// The module of measuring tests that run one at a time, with nothing beside them.
-const ALONE: &str = "alone::";
-
 /// The CPU priority of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Priority {
@@ -120,27 +116,21 @@ fn full() -> Vec<Outcome> {
     outcomes.insert(0, packages.join().expect("installing does not panic"));
     let began = Instant::now();
     // Eight at a time use half of the time of two CPUs: 509 s for 548 s of CPU time.
-    let waiting = start_suite("waiting", &["--test-threads=12"]);
+    let waiting = start_suite("waiting", 12);
     // The longest integration tests have one thread each, and leave a CPU to the other steps.
     let integration = start_tests(&["--exclude", "e2e", "--test", "*"], Priority::Low);
-    outcomes.extend(TESTS.map(|step| carry_out(step, Priority::Low)));
-    // The last integration tests leave a CPU idle; laboratories go before other programs, and leave half of the time of two
-    // CPUs: 93 s for 93 s of CPU time.
-    let documentation =
-        thread::spawn(|| [DOC, FUZZ_CHECK].map(|step| carry_out(step, Priority::Idle)));
+    for (steps, priority) in [(&TESTS[..], Priority::Low), (&[DOC, FUZZ_CHECK], Priority::Idle)] {
+        outcomes.extend(steps.iter().map(|step| carry_out(*step, priority)));
+    }
     outcomes.push(outcome("integration", began, || match end_tests(integration?)? {
         (status, _) if status.success() => Ok(()),
         (status, _) => bail!("{status}"),
     }));
     outcomes.push(outcome("waiting", began, || end_suite("waiting", waiting?)));
-    outcomes.push(outcome("measuring", Instant::now(), || {
-        end_suite("measuring", start_suite("measuring", &["--skip", ALONE, "--test-threads=4"])?)
-    }));
-    outcomes.extend(documentation.join().expect("documentation does not panic"));
+    let began = Instant::now();
+    let measuring = || end_suite("measuring", start_suite("measuring", 4)?);
     // Last, so that the closing lines of `cargo test` stand at the end of the log.
-    outcomes.push(outcome("alone", Instant::now(), || {
-        end_suite("measuring", start_suite("measuring", &[ALONE, "--test-threads=1"])?)
-    }));
+    outcomes.push(outcome("measuring", began, measuring));
     outcomes
 }
 
@@ -254,14 +244,14 @@ fn fuzz_check() -> Result<Command> {
 /// an accident. More than that is none.
 const RUN_AGAIN_MAX: usize = 6;
 
-/// Starts end-to-end tests with these flags of the test program. All drive the debug build, which checks its own assertions
-/// as well.
-fn start_suite(suite: &str, flags: &[&str]) -> Result<Child> {
-    start_tests(&[&["--test", suite, "--"], flags].concat(), Priority::Usual)
+/// Starts end-to-end tests, `threads` at once. All drive the debug build, which checks its own assertions as well.
+fn start_suite(suite: &str, threads: u32) -> Result<Child> {
+    let threads = format!("--test-threads={threads}");
+    start_tests(&["--test", suite, "--", &threads], Priority::Usual)
 }
 
-/// Reports whether all tests of a suite pass, a few of them on a second run, beside no other test: they drive real servers,
-/// and the machine's other work may spoil one of them.
+/// Reports whether all tests of a suite pass, a few of them on a second run, with nothing beside them: they drive real
+/// servers, and the machine's other work may spoil one of them.
 fn end_suite(suite: &str, first: Child) -> Result<()> {
     let (status, printed) = end_tests(first)?;
     if status.success() {
@@ -271,7 +261,7 @@ fn end_suite(suite: &str, first: Child) -> Result<()> {
     if failures.is_empty() || failures.len() > RUN_AGAIN_MAX {
         bail!("{status}");
     }
-    println!("run again, beside no other test: {}", failures.join(", "));
+    println!("run again, with nothing beside them: {}", failures.join(", "));
     let mut arguments = vec!["--test", suite, "--", "--test-threads=3", "--exact"];
     arguments.extend(&failures);
     run_cargo(&tests(&arguments)?, Priority::Usual)?;

@@ -1,8 +1,8 @@
-//! Tests whose verdict depends on how fast something is. `cargo xtask ci` runs them after the waiting tests, several at a time,
-//! beside what takes only CPU time that nobody else wants; and those of `alone` at the end, with nothing beside them.
+//! Tests whose verdict depends on how fast something is. `cargo xtask ci` runs them with nothing of ours beside them,
+//! but several at a time if each leaves most of both CPUs idle.
 
-mod alone;
+mod closed_loop;
+mod generator_limits;
 mod lab;
-mod path;
 mod rfc9411;
 mod screen;

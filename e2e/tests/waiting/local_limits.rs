@@ -1,5 +1,5 @@
 //! A generator that runs out of descriptors or ports says so and never blames the server; a search adds processes and
-//! addresses. `measuring/alone/generator_limits.rs` has a busy core and a host that stalls.
+//! addresses. `measuring/generator_limits.rs` has a busy core and a host that stalls.
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
-//! A generator that is the limit says so, with the right reason, and never blames the server: a busy core, and a host that
-//! stalls. `waiting/local_limits.rs` has too few descriptors and ports.
+//! A generator that is the limit says so, with the right reason, and never blames the server: a
+//! busy core, a host that stalls, and a path that loses packets. `waiting/local_limits.rs` has too few descriptors and
+//! ports.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -7,8 +8,8 @@ use std::time::{Duration, Instant};
 use e2e::nginx::Nginx;
 use e2e::plimsoll::Plimsoll;
 use e2e::process::Guarded;
-use e2e::turn::alone;
-use e2e::{process, program, wait};
+use e2e::turn::{alone, beside_others};
+use e2e::{namespace, process, program, wait};
 
 /// Rival threads on a core: with them a thread has a thirteenth of its core, far less than the loads below need.
 const RIVALS: usize = 12;
@@ -104,4 +105,27 @@ fn a_load_whose_agents_are_stopped_for_a_second_is_invalid() {
     // The second was ours, and the server's time knows nothing of it.
     assert!(summary.number("latency_ms.corrected.p99") > 500.0);
     assert!(summary.number("latency_ms.wire.p90") < 50.0, "{:?}", summary.at("latency_ms.wire"));
+}
+
+/// Drops one packet in fifty, in both directions.
+const LOSS: &str = "nft add table inet loss \
+                    && nft 'add chain inet loss in { type filter hook input priority 0; }' \
+                    && nft add rule inet loss in tcp dport 8080 numgen random mod 50 == 0 drop \
+                    && nft add rule inet loss in tcp sport 8080 numgen random mod 50 == 0 drop";
+
+#[test]
+fn a_path_that_loses_packets_is_not_the_server() {
+    let _machine = beside_others();
+    if !namespace::can(LOSS) {
+        eprintln!("not tested: no privilege, or no nft, to drop packets in a network namespace");
+        return;
+    }
+    let flags = ["find", "rate", namespace::URL, "--mode", "quick", "--json", "-", "--no-ui"];
+    let load = ["--min", "100", "--max", "200", "--slo", SLO];
+    let run = namespace::with_a_server(LOSS, &[&flags[..], &load].concat());
+    let finished = run.expect("it could be made before");
+    let summary = finished.summary(98);
+    let why = summary.text("find.outcome.network-limited.why");
+    assert!(why.contains("until TCP sent a lost segment again"), "{why}");
+    assert!(summary.number("find.path.sent_again_per_op") > 0.01, "{summary:?}");
 }
