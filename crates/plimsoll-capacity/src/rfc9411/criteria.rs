@@ -15,9 +15,10 @@ use plimsoll_model::{ErrorClass, Nanos};
 
 use super::kpi::{SustainFigures, transactions};
 use crate::losses::Losses;
-use crate::search::starved;
+use crate::search::{WAITED, starved};
 use crate::stats::mean;
 use crate::validity;
+use crate::validity::HOST_CPU_WARN;
 use crate::verdict::{conclude, failed};
 
 /// Failed transactions and reset connections, of all: 0.001 %.
@@ -30,10 +31,6 @@ const EDGE_ARRIVALS: f64 = 1.5;
 /// N10 requires that connections are opened and closed at the same rate. A count of few open
 /// connections shows this only to this share of a second's connections.
 const EDGE_CONNECTIONS: f64 = 0.01;
-/// Busy share of this host's CPUs above which other programs may have had the server's.
-const HOST_CPU_MAX: f64 = 0.85;
-/// Share of the time in which the server wanted a CPU that others had it.
-const SERVER_WAITED_MAX: f64 = 0.5;
 /// CPUs that the server had on average. With less, its threads did not wait for each other: one that is overloaded has a CPU, or
 /// half of one beside a rival.
 const SERVER_CPUS_MIN: f64 = 0.5;
@@ -122,12 +119,14 @@ pub fn judge(run: &IterationRecord) -> JudgedIteration {
         missed: failed(&criteria),
         ..validity::Subject::of(tally, &losses, observations, Some(&no_goals))
     });
+    let taken = taken(&run.measurement, &criteria);
     // A load with ramps has no single rate and latency, so their product means nothing.
-    checks.retain(|check| check.id != CheckId::LittlesLaw);
-    if let Some(taken) = taken(&run.measurement, &criteria) {
-        checks.retain(|check| check.id != taken.id);
-        checks.push(taken);
-    }
+    checks.retain(|check| match check.id {
+        CheckId::LittlesLaw => false,
+        CheckId::HostCpu => taken.is_none(),
+        _ => true,
+    });
+    checks.extend(taken);
     checks.extend(incomplete(observed.series.len(), seconds, *aborted));
     let loss_ratio = share(unsuccessful(&watched), watched.scheduled);
     let judgement = conclude(checks.clone(), criteria.clone(), loss_ratio);
@@ -259,14 +258,16 @@ fn taken(measurement: &TrialMeasurement, criteria: &[Check]) -> Option<Check> {
     let is_refused = criteria.iter().any(|check| {
         check.level == Level::Fail && matches!(check.id, CheckId::Criterion(Failed | Reset))
     });
+    if is_refused || !failed(criteria) {
+        return None;
+    }
     let (busy, ran) = (observations.host_cpu?, observations.sut_cpu?.ran);
     let waited = starved(measurement)?;
     let had = ran.as_secs_f64() / window.as_secs_f64().max(1e-3);
-    let is_taken = busy > HOST_CPU_MAX && waited > SERVER_WAITED_MAX && had < SERVER_CPUS_MIN;
-    (failed(criteria) && is_taken && !is_refused).then(|| {
-        let busy = Measure::ratio("all CPUs", busy).at_most(HOST_CPU_MAX);
-        let waited = Measure::ratio("server ready but not running", waited);
-        Check::new(CheckId::HostCpu, Level::Fail, [busy, waited.at_most(SERVER_WAITED_MAX)])
+    (busy > HOST_CPU_WARN && waited > WAITED && had < SERVER_CPUS_MIN).then(|| {
+        let busy = Measure::ratio("all CPUs", busy).at_most(HOST_CPU_WARN);
+        let waited = Measure::ratio("server ready but not running", waited).at_most(WAITED);
+        Check::new(CheckId::HostCpu, Level::Fail, [busy, waited])
     })
 }
 

@@ -17,7 +17,7 @@ const COST_APART: f64 = 0.15;
 /// A host whose CPUs are busy for this share of the time has none to spare.
 const FULL: f64 = 0.95;
 /// Share of the time in which a process wants a CPU and waits for one, from which on it waits for others.
-const WAITED: f64 = 0.5;
+pub(crate) const WAITED: f64 = 0.5;
 
 fn typical(trials: &[&Trial], figure: fn(&Conditions) -> Option<f64>) -> Option<f64> {
     median_of(trials.iter().filter_map(|trial| figure(&trial.conditions)))

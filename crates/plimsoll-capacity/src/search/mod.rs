@@ -47,6 +47,7 @@ use crate::verdict::judge;
 use answer::{Known, Landmarks, answer};
 use bounds::ObservedBounds;
 pub(crate) use conditions::starved;
+pub(crate) use contrast::WAITED;
 use evidence::Evidence;
 use fit::{Fit, Fitted, fit, spreads};
 use guards::Guards;

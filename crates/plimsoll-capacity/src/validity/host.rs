@@ -17,7 +17,7 @@ const CPU_FAIL: f64 = 0.90;
 const CPU_WARN: f64 = 0.70;
 /// Share of all CPUs of the host.
 const HOST_CPU_FAIL: f64 = 0.95;
-const HOST_CPU_WARN: f64 = 0.85;
+pub(crate) const HOST_CPU_WARN: f64 = 0.85;
 /// Share of wall time: ready to run and not running.
 const DELAY_FAIL: f64 = 0.02;
 const DELAY_WARN: f64 = 0.01;

@@ -41,6 +41,7 @@ mod path;
 mod subject;
 
 pub(crate) use accounting::{is_drifting, local_held};
+pub(crate) use host::HOST_CPU_WARN;
 pub use offer::REFERENCE_FAIL;
 pub(crate) use subject::Subject;
 
