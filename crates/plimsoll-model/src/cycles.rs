@@ -16,9 +16,9 @@ use crate::units::{ParseError, parse_size};
 named! {
     /// A part of what a server uses, also after its connections were closed.
     pub enum KeptPart {
-        /// Memory of all its processes: proportional set size.
+        /// Private memory of all its processes.
         Processes = "processes",
-        /// Memory of one of its processes.
+        /// Private memory of one of its processes.
         Process = "process",
         /// Memory in use within HAProxy's pools.
         PoolsUsed = "pools-used",

@@ -160,7 +160,7 @@ pub struct OldProcess {
     pub pid: u32,
     /// Time from the reload to its end, seconds; `None` if it was there at the end of the run.
     pub ended_after_s: Option<f64>,
-    /// Memory one second after the reload: proportional set size.
+    /// Private memory one second after the reload.
     pub bytes: Option<u64>,
     /// Open files at that instant.
     pub open_files: Option<u64>,

@@ -26,9 +26,9 @@ pub fn memory_reserve_bytes(total_bytes: u64) -> u64 {
 /// Memory and counters of this host at one instant. What could not be read is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryReading {
-    /// Proportional set size of the agents that hold the connections.
+    /// Private memory of the agents that hold the connections.
     pub client_bytes: Option<u64>,
-    /// Proportional set size of the SUT's processes, if they run here.
+    /// Private memory of the SUT's processes, if they run here.
     pub sut_bytes: Option<u64>,
     /// The kernel's slab: sockets, inodes, files, epoll entries.
     pub kernel_bytes: Option<u64>,

@@ -134,14 +134,19 @@ pub fn open_files(proc_root: &Path) -> Option<(u64, u64)> {
     Some((open.ok()?, max.ok()?))
 }
 
-/// Returns the proportional set size of `pids` together, bytes: private pages, and shared ones divided among their
-/// users. A process that has ended counts as 0; `None` when none could be read.
+/// Returns the private memory of `pids` together, bytes: anonymous pages, with swapped ones, and shared memory divided
+/// among its users. Pages of programs and libraries are not in it: the share of one process changes with every other
+/// program that maps them. A process that has ended counts as 0; `None` when none could be read.
 ///
 /// Walks the processes' page tables: about a millisecond for each gigabyte.
-pub fn proportional_bytes(proc_root: &Path, pids: &[u32]) -> Option<u64> {
+pub fn private_bytes(proc_root: &Path, pids: &[u32]) -> Option<u64> {
     let of_process = |pid: &u32| {
         let path = proc_root.join(pid.to_string()).join("smaps_rollup");
-        lines::bytes(&file::text(path).ok()?, "Pss:")
+        let text = file::text(path).ok()?;
+        let of = |name: &str| lines::bytes(&text, name);
+        // Linux before 5.3 has the whole of it alone.
+        let anonymous = of("Pss_Anon:").or_else(|| of("Pss:"))?;
+        Some(anonymous + of("Pss_Shmem:").unwrap_or(0) + of("SwapPss:").unwrap_or(0))
     };
     pids.iter().filter_map(of_process).reduce(u64::saturating_add)
 }
@@ -210,14 +215,18 @@ mod tests {
     }
 
     #[test]
-    fn the_shares_of_processes_add_up() {
+    fn the_shares_of_processes_add_up_without_the_pages_of_files() {
         let root = root(&[
-            ("7/smaps_rollup", "55d0-7ffe ---p 0 00:00 0 [rollup]\nRss: 900 kB\nPss: 120 kB\n"),
+            (
+                "7/smaps_rollup",
+                "55d0-7ffe ---p 0 00:00 0 [rollup]\nRss: 900 kB\nPss: 620 kB\nPss_Anon: 90 kB\n\
+                 Pss_File: 500 kB\nPss_Shmem: 20 kB\nSwapPss: 10 kB\n",
+            ),
             ("8/smaps_rollup", "55d0-7ffe ---p 0 00:00 0 [rollup]\nRss: 900 kB\nPss: 80 kB\n"),
         ]);
-        assert_eq!(proportional_bytes(root.path(), &[7, 8, 9]), Some(200 * 1024));
-        assert_eq!(proportional_bytes(root.path(), &[9]), None);
-        assert_eq!(proportional_bytes(root.path(), &[]), None);
+        assert_eq!(private_bytes(root.path(), &[7, 8, 9]), Some(200 * 1024));
+        assert_eq!(private_bytes(root.path(), &[9]), None);
+        assert_eq!(private_bytes(root.path(), &[]), None);
     }
 
     #[test]
@@ -239,7 +248,7 @@ mod tests {
         let root = Path::new("/proc");
         let memory = HostMemory::read(root);
         assert!(memory.available_bytes <= memory.total_bytes && memory.slab_bytes > Some(0));
-        assert!(proportional_bytes(root, &[std::process::id()]) > Some(100_000));
+        assert!(private_bytes(root, &[std::process::id()]) > Some(100_000));
         assert!(TcpSockets::read(root).in_use.is_some() && open_files(root).is_some());
     }
 }

@@ -42,7 +42,6 @@ fn a_server_that_keeps_nothing_is_not_blamed() {
     let own = ["hold", &url, "-c", "200", "--cycles", "8", "--for", "0", "--watch", &watch];
     let flags = ["--fail-if", "growth>1MB", "--json", "out.json"];
     let summary = Plimsoll::new([&own[..], &flags].concat()).run().written(0);
-    // Other processes that share its libraries, such as those of other tests, change its share of them.
     assert_ne!(summary.text("hold.cycles.verdict"), "grows", "{summary:?}");
     assert_eq!(summary.count("hold.cycles.count"), 8);
     assert_eq!((summary.count("hold.held"), summary.count("hold.lost")), (CONNECTIONS, 0));

@@ -203,8 +203,8 @@ catalogue! {
         ProcessWaiting = "process_waiting_threads":
             "Threads that wait in the kernel, by what they wait for, of a process's first threads: stat, wchan";
         ProcessResidentBytes = "process_resident_memory_bytes": "Resident memory of a process: VmRSS";
-        ProcessPssBytes = "process_pss_bytes":
-            "Memory of a process, shared pages divided among their users: smaps_rollup Pss";
+        ProcessPrivateBytes = "process_private_memory_bytes":
+            "Memory of a process without pages of files, shared memory divided among its users: smaps_rollup";
         LimitUsed = "limit_used": "How much of a limit is in use";
         LimitMax = "limit_max": "The limit";
         HaproxyCurrentConnections = "haproxy_process_current_connections": "HAProxy: CurrConns";

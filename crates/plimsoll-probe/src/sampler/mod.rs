@@ -29,8 +29,8 @@ mod sources;
 
 pub use scope::{Scope, WatchedProcess};
 
-/// Readings between two of what takes the kernel milliseconds: a process's Pss, for which it walks page tables, and
-/// the caches of files.
+/// Readings between two of what takes the kernel milliseconds: a process's private memory, for which it walks page
+/// tables, and the caches of files.
 const SLOW_EVERY: u64 = 5;
 
 /// Reads a host once for each call.

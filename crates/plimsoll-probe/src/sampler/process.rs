@@ -31,7 +31,7 @@ const WAIT_STATES: [&str; 4] = ["disk", "lock", "pipe", "socket"];
 pub(super) fn read(
     root: &Path,
     watched: &WatchedProcess,
-    reads_pss: bool,
+    reads_private: bool,
     groups: &mut GroupsRead,
     reading: &mut Reading,
 ) {
@@ -64,9 +64,9 @@ pub(super) fn read(
     }
     let resident = resident_bytes(root, *pid).map(|bytes| bytes as f64);
     reading.add_some(Metric::ProcessResidentBytes, &labels, resident);
-    if reads_pss {
-        match memory::proportional_bytes(&proc_root, &[*pid]) {
-            Some(bytes) => reading.add(Metric::ProcessPssBytes, &labels, bytes as f64),
+    if reads_private {
+        match memory::private_bytes(&proc_root, &[*pid]) {
+            Some(bytes) => reading.add(Metric::ProcessPrivateBytes, &labels, bytes as f64),
             None => reading
                 .miss(format!("/proc/{pid}/smaps_rollup"), "only its user and root may read it"),
         }

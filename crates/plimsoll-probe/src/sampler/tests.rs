@@ -104,7 +104,7 @@ fn the_files_of_a_host_become_one_reading() {
         (Metric::ProcessWaiting, &[(Label::State, "disk")], 1.0),
         (Metric::ProcessWaiting, &[(Label::State, "lock")], 0.0),
         (Metric::ProcessWrittenBytes, &[], 8_192.0),
-        (Metric::ProcessPssBytes, &[], 307_200.0),
+        (Metric::ProcessPrivateBytes, &[], 307_200.0),
         (Metric::ProcessResidentBytes, &[], 819_200.0),
         (Metric::CgroupThrottledSeconds, &[(Label::Cgroup, "proxy")], 1.5),
         (Metric::CgroupThrottledPeriods, &[], 4.0),
@@ -337,11 +337,11 @@ fn the_network_of_a_process_outlives_it() {
 }
 
 #[test]
-fn pss_is_read_rarely() {
+fn private_memory_is_read_rarely() {
     let root = tree(FILES);
     let mut sampler = Sampler::below(root.path(), proxy());
-    let has_pss = |reading: Reading| reading.sum(Metric::ProcessPssBytes, &[]).is_some();
-    let read: Vec<bool> = (0..=SLOW_EVERY).map(|_| has_pss(sampler.read())).collect();
+    let has_private = |reading: Reading| reading.sum(Metric::ProcessPrivateBytes, &[]).is_some();
+    let read: Vec<bool> = (0..=SLOW_EVERY).map(|_| has_private(sampler.read())).collect();
     assert_eq!(read, [true, false, false, false, false, true]);
 }
 

@@ -53,7 +53,7 @@ impl Memory<'_> {
         let tcp = TcpSockets::read(root);
         let of = |pids: &[u32]| match depth {
             Depth::Host => None,
-            Depth::Processes => memory::proportional_bytes(root, pids),
+            Depth::Processes => memory::private_bytes(root, pids),
         };
         MemoryReading {
             client_bytes: of(&self.clients),
@@ -177,7 +177,7 @@ pub(crate) fn kept_by(server: &dyn WatchedServer) -> Kept {
     let uses: Vec<ProcessUse> =
         pids.iter().map(|pid| ProcessUse::read(Path::new("/"), *pid)).collect();
     let bytes: Vec<Option<u64>> =
-        pids.iter().map(|pid| memory::proportional_bytes(proc, &[*pid])).collect();
+        pids.iter().map(|pid| memory::private_bytes(proc, &[*pid])).collect();
     let sum = |of: fn(&ProcessUse) -> Option<u64>| {
         uses.iter().map(of).sum::<Option<u64>>().filter(|_| !uses.is_empty())
     };

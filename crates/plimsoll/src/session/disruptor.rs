@@ -22,7 +22,7 @@ use plimsoll_model::disruption::{Disruption, DisruptionKind, DisruptionSummary, 
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldStep;
 use plimsoll_model::plan::Pacing;
-use plimsoll_probe::memory::proportional_bytes;
+use plimsoll_probe::memory::private_bytes;
 use plimsoll_probe::processes::ProcessUse;
 use plimsoll_probe::threads::RunTimes;
 use plimsoll_sys::process::{self, Group, Ties};
@@ -296,7 +296,7 @@ impl Replaced {
         old.cpu_s = cpu.map(|(now, before)| now.since(&before).ran.as_secs_f64()).or(old.cpu_s);
         if after >= OLD_AFTER && !*is_measured {
             *is_measured = true;
-            old.bytes = proportional_bytes(Path::new(PROC), &[old.pid]);
+            old.bytes = private_bytes(Path::new(PROC), &[old.pid]);
             old.open_files = ProcessUse::read(Path::new("/"), old.pid).files.map(|(open, _)| open);
         }
     }
