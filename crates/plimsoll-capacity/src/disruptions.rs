@@ -43,7 +43,7 @@ struct Second {
     number: u32,
     failed: u64,
     lost: u64,
-    /// Connections that the server ended by RST, and by FIN.
+    /// Connections that the server ended by RST, and without an error.
     reset: u64,
     finished: u64,
     opened: u64,
@@ -92,7 +92,7 @@ impl DisruptedSeconds {
             failed,
             lost,
             reset: tally.connections.reset_by_peer,
-            finished: tally.connections.closed_by_peer,
+            finished: tally.connections.closed_by_peer + tally.answers.announced.ends,
             opened: tally.connections.opened,
             p99_ms: p99_ms(&tally.spans.corrected),
             undelayed_p99_ms: p99_ms(&tally.spans.undelayed),
@@ -190,7 +190,8 @@ mod tests {
                 tally.failures.operations.add(ErrorClass::ConnectRefused, failed);
                 tally.failures.lost_held.add(ErrorClass::ResetByPeer, failed);
                 tally.connections.reset_by_peer = failed;
-                tally.connections.closed_by_peer = 2;
+                tally.connections.closed_by_peer = 1;
+                tally.answers.announced.note_end(9);
                 tally.connections.opened = 4;
             }
             seconds.handle_second(&Interval { second, tally }, true);

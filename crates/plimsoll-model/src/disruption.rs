@@ -202,7 +202,8 @@ pub struct DisruptionSummary {
     pub lost_classes: BTreeMap<String, u64>,
     /// Connections that the server ended by RST, until the next event.
     pub reset: u64,
-    /// Connections that the server ended by FIN or close_notify, until the next event.
+    /// Connections that the server ended without an error, until the next event: by FIN, close_notify, GOAWAY or an
+    /// answer that announced it.
     pub finished: u64,
     /// Connections that were opened until the next event in the place of those that ended.
     pub moved: u64,

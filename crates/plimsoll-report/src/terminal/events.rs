@@ -16,7 +16,7 @@ pub(super) fn entries(page: &mut Page, summary: &Summary) {
     })
 }
 
-/// Returns `reload at 10 s: no connection lost`, `972 ended by FIN`, `p99 19 to 31 ms for 3.9 s`, `old process 1234
+/// Returns `reload at 10 s: no connection lost`, `972 closed cleanly`, `p99 19 to 31 ms for 3.9 s`, `old process 1234
 /// gone after 41 s`.
 fn items(event: &DisruptionSummary) -> Vec<String> {
     let what = format!("{} at {}", clean(&event.what), span(event.at_s));
@@ -29,7 +29,7 @@ fn items(event: &DisruptionSummary) -> Vec<String> {
     };
     let mut items = vec![format!("{what}: {lost}")];
     let ends =
-        [(event.finished, "ended by FIN"), (event.reset, "by RST"), (event.moved, "opened again")];
+        [(event.finished, "closed cleanly"), (event.reset, "reset"), (event.moved, "opened again")];
     items.extend(occurred(ends));
     if event.errors > 0 {
         let errors = counted(event.errors, "operation");
