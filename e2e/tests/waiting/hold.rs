@@ -152,7 +152,7 @@ fn nginx_is_held_as_well() {
 #[test]
 fn a_server_that_closes_idle_connections_loses_them_by_its_own_fault() {
     let serve =
-        Serve::start(&["--https", "127.0.0.1:0", "--idle-timeout", "2s", "--processes", "1"], 1);
+        Serve::start(&["--https", "127.0.0.1:0", "--idle-timeout", "4s", "--processes", "1"], 1);
     let finished = hold(serve.url(), &["-c", "50", "--for", "10s"]).run();
     let summary = finished.written(99);
     assert_eq!((summary.text("verdict"), summary.count("hold.held")), ("bad", 0));
@@ -247,7 +247,7 @@ fn the_keep_alive_timeout_of_nginx_is_named() {
 
 #[test]
 fn lost_connections_are_replaced_only_when_asked() {
-    let idle = ["--http", "127.0.0.1:0", "--idle-timeout", "2s", "--processes", "1"];
+    let idle = ["--http", "127.0.0.1:0", "--idle-timeout", "4s", "--processes", "1"];
     let serve = Serve::start(&idle, 1);
     let flags = ["-c", "20", "--for", "4s", "--replace"];
     let summary = hold(serve.url(), &flags).run().written(99);
