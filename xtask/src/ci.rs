@@ -118,7 +118,7 @@ fn full() -> Vec<Outcome> {
     // Eight at a time use half of the time of two CPUs: 509 s for 548 s of CPU time.
     let waiting = start_suite("waiting", 12);
     // The longest integration tests have one thread each, and leave a CPU to the other steps.
-    let integration = start_integration_tests();
+    let integration = start_tests(&["--exclude", "e2e", "--test", "*"], Priority::Low);
     for (steps, priority) in [(&TESTS[..], Priority::Low), (&[DOC, FUZZ_CHECK], Priority::Idle)] {
         outcomes.extend(steps.iter().map(|step| carry_out(*step, priority)));
     }
@@ -244,17 +244,6 @@ fn fuzz_check() -> Result<Command> {
 /// an accident. More than that is none.
 const RUN_AGAIN_MAX: usize = 6;
 
-/// Starts the tests that drive no other program, by their names: to exclude a package would be another set of features,
-/// and compile AWS-LC again while the other tests wait.
-fn start_integration_tests() -> Result<Child> {
-    let packages = metadata::read(&crate::root(), Depth::Ours)?.packages;
-    let targets =
-        packages.iter().filter(|package| package.name != "e2e").flat_map(|one| &one.targets);
-    let names = targets.filter(|target| target.kind == ["test"]).map(|target| &*target.name);
-    let arguments: Vec<_> = names.flat_map(|name| ["--test", name]).collect();
-    start_tests(&arguments, Priority::Low)
-}
-
 /// Starts end-to-end tests, `threads` at once. All drive the debug build, which checks its own assertions as well.
 fn start_suite(suite: &str, threads: u32) -> Result<Child> {
     let threads = format!("--test-threads={threads}");
@@ -330,7 +319,11 @@ fn start_tests(arguments: &[&str], priority: Priority) -> Result<Child> {
 fn end_tests(started: Child) -> Result<(ExitStatus, String)> {
     let output = started.wait_with_output().context("cannot wait for cargo test")?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{}\n{printed}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    println!("{said}\n{printed}");
+    if said.contains(" Compiling ") {
+        bail!("these tests needed another build, for which all others waited");
+    }
     Ok((output.status, printed))
 }
 

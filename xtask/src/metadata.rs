@@ -72,7 +72,6 @@ impl Dependency {
 /// One thing that Cargo builds from a package.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Target {
-    pub(crate) name: String,
     /// `lib`, `bin`, `test`, `custom-build` and so on.
     pub(crate) kind: Vec<String>,
     /// Path of its root file.

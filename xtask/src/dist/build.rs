@@ -66,7 +66,7 @@ fn with_headers_of_musl(musl: &Path) -> Result<String> {
     }
     // Its functions are in libgcc, which asks glibc what the CPU can do.
     words.push("-mno-outline-atomics");
-    shlex::try_join(words).context("a path that no compiler can be given")
+    Ok(shell_words::join(words))
 }
 
 /// Returns the linker that comes with Rust, so that no other decides what is in the binary; a hash of the program, by

@@ -262,7 +262,7 @@ mod tests {
 
     /// Returns the manifest of a run of this line.
     fn manifest(line: &str) -> String {
-        let words = shlex::split(line).unwrap().into_iter().map(OsString::from);
+        let words = shell_words::split(line).unwrap().into_iter().map(OsString::from);
         let command_line = shown::line(words, &[]);
         let job = crate::plan::tests::hold_job(&["http://127.0.0.1:1/", "-c", "1"]);
         let manifest = Manifest {
@@ -291,7 +291,7 @@ mod tests {
         let more: Vec<_> = more.iter().map(OsString::from).collect();
         let Line { args, note } = archived(&manifest(run), &more)?;
         let words: Vec<_> = args.iter().map(|word| word.to_str().unwrap()).collect();
-        Ok((shlex::try_join(words).unwrap(), note))
+        Ok((shell_words::join(words), note))
     }
 
     #[test]
@@ -302,7 +302,11 @@ mod tests {
             "plimsoll lab sweep --vary 'tls=on,off' -- rate --sut haproxy",
         ] {
             let (again, note) = repeated(line, &[]).unwrap();
-            assert_eq!((shlex::split(&again), note), (shlex::split(line), None), "{line}");
+            assert_eq!(
+                (shell_words::split(&again), note),
+                (shell_words::split(line), None),
+                "{line}"
+            );
         }
     }
 

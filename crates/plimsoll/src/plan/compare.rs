@@ -173,8 +173,8 @@ fn arm(
     inputs: &mut Inputs,
 ) -> Result<(ArmLine, Measures, Processes)> {
     let name = name.name();
-    let mut args = shlex::split(typed).ok_or_else(
-        || usage!("{name} is not a command line: a quote is not closed"; "close or drop it"),
+    let mut args = shell_words::split(typed).map_err(
+        |_| usage!("{name} is not a command line: a quote is not closed"; "close or drop it"),
     )?;
     if args.first().is_some_and(|word| word == "plimsoll") {
         args.remove(0);
@@ -224,9 +224,7 @@ fn unused(arms: &[ArmLine], of: Measures) -> Vec<String> {
 fn shown(args: &[String]) -> String {
     let args = std::iter::once("plimsoll").chain(args.iter().map(String::as_str));
     let words = archived::line(args.map(OsString::from), &[]).split_off(1);
-    let joined = shlex::try_join(words.iter().map(String::as_str));
-    // Only a NUL, which no argument can hold, is an error.
-    joined.unwrap_or_else(|_| words.join(" "))
+    shell_words::join(words)
 }
 
 /// Reports whether a URL without a command is loaded rather than saturated.

@@ -131,8 +131,8 @@ fn launcher(
     hosts: &[LoadHost],
 ) -> Result<Launcher> {
     let Some(command) = command else { return Ok(Launcher::Ssh(ssh_options.to_vec())) };
-    let words = shlex::split(command)
-        .ok_or_else(|| usage!("--launch {command:?} has a quote that is not closed"; "close it"))?;
+    let words = shell_words::split(command)
+        .map_err(|_| usage!("--launch {command:?} has a quote that is not closed"; "close it"))?;
     let launcher = Launcher::Other(words);
     let names: Vec<_> = hosts.iter().map(|host| host.name.clone()).collect();
     launcher

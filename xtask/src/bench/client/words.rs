@@ -37,7 +37,7 @@ export default function () { http.get(__ENV.URL, { headers, timeout: '1h' }); }
 
 /// Returns the arguments of a command line.
 pub(crate) fn arguments(words: &str) -> Result<Vec<String>> {
-    shlex::split(words).with_context(|| format!("unbalanced quotes: {words}"))
+    shell_words::split(words).with_context(|| format!("unbalanced quotes: {words}"))
 }
 
 /// Writes what a tool reads from files, to `folder`.

@@ -96,7 +96,7 @@ pub(super) fn run(
     let program = tools.plimsoll.to_str().context("the path of plimsoll is no text")?;
     let typed = format!(
         "stty columns 120 rows 40 && exec taskset -c {CLIENT_CPU} {} {words}{flags} --json {SUMMARY}{}",
-        shlex::try_quote(program)?,
+        shell_words::quote(program),
         if held.is_some() { format!(" --out {ARCHIVE}") } else { String::new() }
     );
     // An earlier one would be refused.
