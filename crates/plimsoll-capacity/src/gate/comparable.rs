@@ -42,7 +42,7 @@ fn compared(summary: &Summary) -> Settings {
 
 /// Returns the kind of the server.
 fn server(summary: &Summary) -> &'static str {
-    if summary.command.starts_with("lab") { "of a laboratory" } else { "one that was named" }
+    if summary.settings.isolate.is_some() { "of a laboratory" } else { "one that was named" }
 }
 
 /// Returns the kind of run that has a figure, and why others do not.

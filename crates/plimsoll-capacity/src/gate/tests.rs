@@ -7,7 +7,7 @@ use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{LoadPlan, Pacing, TlsOptions};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::search::{Axis, Mode};
-use plimsoll_model::settings::{LoadSettings, Settings, Starts};
+use plimsoll_model::settings::{Isolate, LoadSettings, Settings, Starts};
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome, TippingPoint, Unsettled, Verdict};
@@ -328,7 +328,8 @@ fn the_first_difference_is_named() {
     assert_eq!((a.tls.is_some(), b.tls.is_some()), (false, true));
     // A search's own, and what the generator is made of.
     assert_eq!(settings(|load| (load.connections, load.seed, load.sources) = (7, 7, 7)), None);
-    let run = Summary { command: "lab".to_owned(), ..before.clone() };
+    let mut run = before.clone();
+    run.settings.isolate = Some(Isolate::None);
     assert_eq!(differs("safe<-5%", &run), "server");
     // Two searches with different loads.
     let refused = of_runs("p99>10%", &before, &before);
