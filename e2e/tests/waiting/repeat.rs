@@ -8,7 +8,7 @@ use e2e::summary::Summary;
 use e2e::wait;
 
 /// Met by every load up to the cap, on a busy machine, too.
-const SHORT: [&str; 6] = ["--min", "200", "--max", "400", "--slo", "p99<500ms,errors<1%"];
+const SHORT: [&str; 6] = ["--min", "200", "--max", "400", "--slo", "p99<3s,errors<1%"];
 const OUTPUT: [&str; 7] = ["--mode", "quick", "--out", "run", "--json", "out.json", "--no-ui"];
 
 fn numbers(summary: &Summary) -> Vec<u64> {
@@ -41,8 +41,11 @@ fn an_interrupt_leaves_the_searches_so_far() {
     let serve = Serve::plain();
     let flags = ["find", "rate", serve.url(), "--repeat", "9"];
     let running = Plimsoll::new([&flags[..], &SHORT, &OUTPUT].concat()).start();
-    let second = running.folder().join("run/search-2/manifest.json");
-    wait::until("the second search begins", || second.is_file().then_some(()));
+    // Step by step: on a busy host a search takes longer than a wait may.
+    for file in ["search-1/trials.jsonl", "search-1/summary.json", "search-2/manifest.json"] {
+        let file = running.folder().join("run").join(file);
+        wait::until("the second search begins", || file.is_file().then_some(()));
+    }
     running.signal("INT");
     let summary = running.finish().written(130);
     assert_eq!(numbers(&summary), [1, 2]);
