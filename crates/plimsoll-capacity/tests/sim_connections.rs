@@ -34,6 +34,9 @@ struct World {
     fails: f64,
     /// Descriptors of the clients.
     descriptors: u64,
+    /// Long holds after which this host sends late.
+    spoiled: u32,
+    sends_late: bool,
     held: u64,
     tried: u64,
     now: Nanos,
@@ -52,6 +55,8 @@ impl World {
             leaks_per_s: 0,
             fails: 0.0,
             descriptors: 10_000_000,
+            spoiled: 0,
+            sends_late: false,
             held: 0,
             tried: 0,
             now: Nanos::from_secs(1),
@@ -111,7 +116,11 @@ impl World {
         let silent = if self.queues { connections.saturating_sub(self.takes) } else { 0 };
         let answered = connections - silent;
         let failed = (answered as f64 * self.fails) as u64;
-        let latency = Nanos::from_millis(if connections >= self.slow_from { 80 } else { 1 });
+        let is_slow = connections >= self.slow_from || self.sends_late;
+        let latency = Nanos::from_millis(if is_slow { 80 } else { 1 });
+        if self.sends_late {
+            self.tally.spans.send_lag.record_n(latency, connections);
+        }
         self.tally.scheduled += connections;
         self.tally.ok += answered - failed;
         self.tally.spans.corrected.record_n(latency, answered - failed);
@@ -158,6 +167,8 @@ impl World {
             }
             Step::Settle(span) | Step::Hold(span) => {
                 self.pass(span);
+                self.sends_late = matches!(step, Step::Hold(_)) && self.spoiled > 0;
+                self.spoiled -= u32::from(self.sends_late);
                 Done::Waited
             }
             Step::Sweep => Done::Swept(self.sweep()),
@@ -377,6 +388,24 @@ fn servers_that_hold_nothing_and_clients_that_are_full_have_their_outcomes() {
     let mut small = World { takes: 37, ..World::new() };
     let answer = small.search(settings(Mode::Quick));
     assert_eq!((answer.tipping.outcome.clone(), answer.bounds()), (Outcome::Regular, (37, 38)));
+}
+
+#[test]
+fn bounds_whose_soak_this_host_spoils_are_confirmed_by_another_one_or_not_at_all() {
+    let full = || World { takes: 1_000, ..World::new() };
+    let clean = full().search(settings(Mode::Quick));
+    let once = World { spoiled: 1, ..full() }.search(settings(Mode::Quick));
+    assert_eq!((once.tipping.outcome.clone(), once.bounds()), (Outcome::Regular, clean.bounds()));
+    assert_eq!((once.tipping.confirmations.good, once.tipping.confirmations.invalid), (1, 1));
+    for cap in [5_000_000, 700] {
+        let mut world = World { spoiled: u32::MAX, ..full() };
+        let spoiled = world.search(ConnectionSettings { cap, ..settings(Mode::Quick) });
+        let Outcome::Unconfirmed { why } = &spoiled.tipping.outcome else {
+            panic!("{:?}", spoiled.tipping)
+        };
+        assert!(why.contains("send-lag"), "{why}");
+        assert_eq!((spoiled.tipping.confirmations.invalid, spoiled.tipping.recovery), (2, None));
+    }
 }
 
 #[test]

@@ -274,8 +274,7 @@ pub enum Outcome {
         /// The checks that failed.
         why: String,
     },
-    /// Both bounds were found, but no confirmation of the lower one was valid: the generator, or
-    /// the machine it runs on, was the limit by then.
+    /// No confirmation of the lower bound was valid: the generator, or the machine it runs on, was the limit by then.
     Unconfirmed {
         /// The checks that failed.
         why: String,

@@ -2,7 +2,7 @@
 
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, ServerFailure, Side};
 use plimsoll_model::trial::{
-    Confirmations, Outcome, Phase, Recovery, Stopped, TippingPoint, Verdict,
+    Confirmations, Outcome, Phase, Recovery, Standing, Stopped, TippingPoint, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
@@ -59,11 +59,18 @@ fn outcome(evidence: &Evidence, settings: &ConnectionSettings) -> Option<Outcome
     }
     let levels = &evidence.levels;
     let searched = levels.iter().rposition(|level| !is_after_bounds(level))?;
-    match decide(&Known::after(searched + 1, evidence, settings)) {
-        Decision::Again | Decision::Level(..) => None,
-        Decision::Limited(first) => Some(stopped_at(&first)),
-        Decision::Found(outcome) | Decision::End(outcome) => Some(outcome),
-    }
+    let outcome = match decide(&Known::after(searched + 1, evidence, settings)) {
+        Decision::Again | Decision::Level(..) => return None,
+        Decision::Limited(first) => stopped_at(&first),
+        Decision::Found(outcome) | Decision::End(outcome) => outcome,
+    };
+    let soak = levels.iter().rfind(|level| level.phase == Phase::Confirm);
+    Some(match soak.filter(|soak| soak.verdict() == Verdict::Invalid) {
+        Some(soak) if outcome.standing() == Some(Standing::Met) => {
+            Outcome::Unconfirmed { why: soak.judgement.why() }
+        }
+        _ => outcome,
+    })
 }
 
 fn stopped_at(first: &Ceiling) -> Outcome {

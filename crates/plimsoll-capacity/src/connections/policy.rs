@@ -15,7 +15,7 @@ use super::level::JudgedLevel;
 use super::settings::ConnectionSettings;
 use crate::staircase::Gauge;
 
-/// INVALID levels in a row after which the generator is the limit.
+/// INVALID levels in a row after which the generator is the limit, and INVALID soaks of a search.
 const INVALID_MAX: usize = 2;
 /// The most times that a lower bound may fail its soak.
 const UNCONFIRMED_MAX: u32 = 2;
@@ -77,7 +77,11 @@ pub(super) enum Decision {
 pub(super) fn next(known: &Known<'_>) -> Option<(Phase, u64)> {
     let last = known.levels.last();
     if let Some(last) = last.filter(|last| is_after_bounds(last)) {
-        return last.is_soak(Verdict::Good).then_some((Phase::Reramp, last.target));
+        let is_repeated = last.is_soak(Verdict::Invalid)
+            && !last.is_hard_limit
+            && (known.soaks(Verdict::Invalid) as usize) < INVALID_MAX;
+        let phase = if is_repeated { Phase::Confirm } else { Phase::Reramp };
+        return (is_repeated || last.is_soak(Verdict::Good)).then_some((phase, last.target));
     }
     match decide(known) {
         Decision::Again => last.map(|last| (last.phase, last.target)),

@@ -126,15 +126,7 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> Answer {
                  was not measured. Search over a path without loss, or with a limit above 200 ms."
             ),
         ),
-        Outcome::Unconfirmed { why: checks } => Answer::warn(
-            "Tipping point not confirmed:",
-            format!(
-                "{between} as far as the search measured; every longer trial at the lower bound was \
-                 INVALID, because {} ({why}). {}",
-                hints::obstacle(checks),
-                hints::remedy(checks)
-            ),
-        ),
+        Outcome::Unconfirmed { why: checks } => unconfirmed(&between, checks),
         Outcome::Bounds { .. } if find.found.confidence.is_some() => {
             Answer::good(LEAD, format!("{between}{}; a range, because {why}.", how_sure(find)))
         }
@@ -154,6 +146,19 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> Answer {
             Answer::warn("Stopped:", format!("{so_far}; the search stopped early ({why})."))
         }
     }
+}
+
+fn unconfirmed(between: &str, checks: &str) -> Answer {
+    Answer::warn(
+        "Tipping point not confirmed:",
+        format!(
+            "{between} as far as the search measured; every longer trial at the lower bound was \
+             INVALID, because {} ({}). {}",
+            hints::obstacle(checks),
+            clean(checks),
+            hints::remedy(checks)
+        ),
+    )
 }
 
 /// Returns the answer as the title of a chart, whose axes show the bounds.
@@ -310,9 +315,8 @@ fn of_connections(summary: &Summary, find: &FindSummary) -> Answer {
                 ),
             },
         ),
-        Outcome::GeneratorLimited { .. }
-        | Outcome::NetworkLimited { .. }
-        | Outcome::Unconfirmed { .. } => Answer::warn(
+        Outcome::Unconfirmed { why: checks } => unconfirmed(&between, checks),
+        Outcome::GeneratorLimited { .. } | Outcome::NetworkLimited { .. } => Answer::warn(
             LEAD,
             format!(
                 "{at_least}: this host was the limit ({why}). What the server can hold beyond that \

@@ -577,4 +577,10 @@ fn connections_are_levels_and_no_rates() {
     }
     let text = flat(&summary);
     assert!(text.contains("at least 18,200 connections: this host was the limit"), "{text}");
+    if let Some(find) = summary.result.find_mut() {
+        find.found.outcome = Outcome::Unconfirmed { why: "send-lag".to_owned() };
+    }
+    let text = flat(&summary);
+    let open = "Tipping point not confirmed: between 18,200 and 18,900 connections as far as the search measured";
+    assert!(text.contains(open) && text.contains("INVALID, because the generator"), "{text}");
 }
