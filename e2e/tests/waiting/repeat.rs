@@ -39,7 +39,7 @@ fn each_search_is_archived_and_shown() {
 #[test]
 fn an_interrupt_leaves_the_searches_so_far() {
     let serve = Serve::plain();
-    let flags = ["find", "rate", serve.url(), "--repeat", "9"];
+    let flags = ["find", "rate", serve.url(), "--repeat", "9", "--budget", "20s"];
     let running = Plimsoll::new([&flags[..], &SHORT, &OUTPUT].concat()).start();
     // Step by step: on a busy host a search takes longer than a wait may.
     for file in ["search-1/trials.jsonl", "search-1/summary.json", "search-2/manifest.json"] {

@@ -53,7 +53,7 @@ fn haproxy_and_our_client_agree_in_every_suite() {
         let haproxy = Haproxy::start(&bind, &rule, "");
         let flags = ["--cacert", &chain, "--tls", version];
         // On a busy machine four connections take seconds for what comes due in 0.4 s.
-        let brisk = ["--rate", "500", "-n", "200", "-c", "4", "--linger", "60s"];
+        let brisk = ["--rate", "500", "-n", "200", "-c", "4", "--deadline", "60s"];
         for more in [&["--resume", "0.5"][..], &["--resume", "1", "--no-keepalive"]] {
             let flags = [&flags[..], &brisk, more].concat();
             let summary = Plimsoll::load(&haproxy.url("https"), &flags).run().summary(0);
