@@ -30,8 +30,8 @@ use crate::plan::publish::{MetricsJob, PublishJob};
 /// Period of looking for the end of the last scrapes, or an interrupt.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// An open page has so long to become the report of a run that was interrupted.
-const INTERRUPTED_WAIT: Duration = Duration::from_secs(1);
+/// An open page has so long to become the report of a run that was interrupted; a busy browser needs more than a second.
+const INTERRUPTED_WAIT: Duration = Duration::from_secs(3);
 
 /// The publisher of a run; it publishes nothing unless a flag asks for it.
 #[derive(Clone, Default)]
