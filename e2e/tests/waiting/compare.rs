@@ -152,8 +152,8 @@ fn laboratories_that_are_compared_end_with_the_comparison() {
     for (signal, code) in [("INT", Some(130)), ("KILL", None)] {
         let running = compare("lab", "lab", &flags);
         let intervals = running.folder().join("run/intervals.jsonl");
-        // Loads are found; then the first blocks end, in which both laboratories answer.
-        for trial in ["\"trial\":1", "\"trial\":3"] {
+        // Loads are found in trial 0; then the first blocks end, in which both laboratories answer.
+        for trial in ["\"trial\":0", "\"trial\":1", "\"trial\":3"] {
             wait::until(trial, || {
                 std::fs::read_to_string(&intervals).ok()?.contains(trial).then_some(())
             });
