@@ -39,12 +39,13 @@ fn each_search_is_archived_and_shown() {
 #[test]
 fn an_interrupt_leaves_the_searches_so_far() {
     let serve = Serve::plain();
-    let flags = ["find", "rate", serve.url(), "--repeat", "9", "--budget", "20s"];
+    let flags = ["find", "rate", serve.url(), "--repeat", "9", "--budget", "30s"];
     let running = Plimsoll::new([&flags[..], &SHORT, &OUTPUT].concat()).start();
     // Step by step: on a busy host a search takes longer than a wait may.
     for file in ["search-1/trials.jsonl", "search-1/summary.json", "search-2/manifest.json"] {
         let file = running.folder().join("run").join(file);
-        wait::until("the second search begins", || file.is_file().then_some(()));
+        let is_written = || std::fs::metadata(&file).is_ok_and(|file| file.len() > 0);
+        wait::until("the second search begins", || is_written().then_some(()));
     }
     running.signal("INT");
     let summary = running.finish().written(130);
