@@ -247,7 +247,7 @@ fn the_keep_alive_timeout_of_nginx_is_named() {
 
 #[test]
 fn lost_connections_are_replaced_only_when_asked() {
-    let idle = ["--http", "127.0.0.1:0", "--idle-timeout", "4s", "--processes", "1"];
+    let idle = ["--http", "127.0.0.1:0", "--idle-timeout", "2s", "--processes", "1"];
     let serve = Serve::start(&idle, 1);
     let flags = ["-c", "20", "--for", "4s", "--replace"];
     let summary = hold(serve.url(), &flags).run().written(99);
