@@ -15,7 +15,7 @@ use super::level::JudgedLevel;
 use super::settings::ConnectionSettings;
 use crate::staircase::Gauge;
 
-/// INVALID levels in a row after which the generator is the limit, and INVALID soaks of a search.
+/// INVALID levels in a row after which the generator is the limit.
 const INVALID_MAX: usize = 2;
 /// The most times that a lower bound may fail its soak.
 const UNCONFIRMED_MAX: u32 = 2;
@@ -51,6 +51,13 @@ impl<'a> Known<'a> {
         spent.is_some_and(|spent| spent >= self.settings.limits.budget)
     }
 
+    /// Reports whether the last level, which was INVALID, is worth another try.
+    fn may_repeat(&self, last: &JudgedLevel) -> bool {
+        let levels = self.levels.iter().rev();
+        let invalid = levels.take_while(|level| level.verdict() == Verdict::Invalid);
+        !last.is_hard_limit && invalid.count() < INVALID_MAX
+    }
+
     /// Returns the number of soaks that ended with `verdict`.
     pub(super) fn soaks(&self, verdict: Verdict) -> u32 {
         let is_soak = |level: &&JudgedLevel| level.phase == Phase::Confirm;
@@ -77,9 +84,7 @@ pub(super) enum Decision {
 pub(super) fn next(known: &Known<'_>) -> Option<(Phase, u64)> {
     let last = known.levels.last();
     if let Some(last) = last.filter(|last| is_after_bounds(last)) {
-        let is_repeated = last.is_soak(Verdict::Invalid)
-            && !last.is_hard_limit
-            && (known.soaks(Verdict::Invalid) as usize) < INVALID_MAX;
+        let is_repeated = last.is_soak(Verdict::Invalid) && known.may_repeat(last);
         let phase = if is_repeated { Phase::Confirm } else { Phase::Reramp };
         return (is_repeated || last.is_soak(Verdict::Good)).then_some((phase, last.target));
     }
@@ -108,9 +113,10 @@ pub(super) fn decide(known: &Known<'_>) -> Decision {
         return Decision::Level(Phase::Qualify, settings.lowest.min(settings.cap));
     };
     if last.verdict() == Verdict::Invalid {
-        let invalid = known.levels.iter().rev().take_while(|l| l.verdict() == Verdict::Invalid);
-        let is_over = invalid.count() >= INVALID_MAX || last.is_hard_limit;
-        return if is_over { Decision::Found(limited_by_us(last)) } else { Decision::Again };
+        return match known.may_repeat(last) {
+            true => Decision::Again,
+            false => Decision::Found(limited_by_us(last)),
+        };
     }
     if let Some(Collapse { why, is_sought, .. }) = bounds.collapse {
         return Decision::End(match is_sought {
