@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
+use plimsoll_sys::clock;
 use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::process::{Group, Ties};
 
@@ -170,6 +171,9 @@ pub(crate) struct AgentSet {
     sender: Sender<(u64, Received)>,
     events: Receiver<(u64, Received)>,
     readings: Readings,
+    /// Time up to which everything that arrived has been handled, once the last event is. Deadlines of agents are compared
+    /// with it: a coordinator that is late must not count those as hung whose answers wait.
+    pub(crate) handled_until: Nanos,
     /// Lines for the reader.
     pub(crate) notes: Vec<String>,
     /// Timeout of its members' exit.
@@ -185,7 +189,9 @@ impl AgentSet {
     ) -> Result<Self> {
         let (sender, events) = mpsc::channel();
         let (places, notes, readings) = (Vec::new(), Vec::new(), Readings::default());
-        let mut set = Self { places, next_id: 0, sender, events, readings, notes, exit_wait };
+        let handled_until = Nanos::ZERO;
+        let mut set =
+            Self { places, next_id: 0, sender, events, readings, handled_until, notes, exit_wait };
         set.open((0..).zip(launches).collect(), interrupted)?;
         Ok(set)
     }
@@ -500,13 +506,17 @@ impl AgentSet {
         }
         loop {
             let wait = deadline.saturating_duration_since(Instant::now());
-            let Ok((id, received)) = self.events.recv_timeout(wait) else { return None };
+            let Ok((id, received)) = self.events.recv_timeout(wait) else {
+                self.handled_until = Nanos(clock::monotonic_ns());
+                return None;
+            };
             let index = self.places.iter().position(|place| place.link.id == id);
             // Other events are of an agent that was replaced or killed.
             let Some(index) = index.filter(|index| !self.places[*index].is_lost) else { continue };
             let name = self.name(index);
             match received {
                 Received::Payload(waiting) => {
+                    self.handled_until = waiting.at;
                     return Some((index, LinkEvent::decoded(&waiting.payload)));
                 }
                 Received::Closed(ending) => return Some((index, LinkEvent::Closed(ending))),
@@ -655,7 +665,9 @@ fn login_wait(chance: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame;
     use crate::hosts::LoadHost;
+    use crate::inbox::Room;
 
     #[test]
     fn an_interrupt_ends_the_wait_for_the_first_message() {
@@ -689,6 +701,25 @@ mod tests {
         let replaced = set.replace_lost(&|| looks.replace(looks.get() + 1) > 3);
         assert!(matches!(replaced, Err(FleetError::Interrupted)), "{replaced:?}");
         assert_eq!((0..set.len()).filter(|index| !set.is_lost(*index)).count(), FANOUT);
+    }
+
+    #[test]
+    fn what_waits_is_handled_before_time_goes_on() {
+        let command = AgentCommand { program: "sleep".into(), arguments: vec!["1000".into()] };
+        let launch = AgentSpec { command, ..AgentSpec::new(1) }.launches("agent").remove(0);
+        let mut set = AgentSet::start(Vec::new(), Duration::ZERO, &|| false).unwrap();
+        let index = set.begin(launch).unwrap();
+        let frame = frame::encode(&FromAgent::PartLost).unwrap();
+        for at in [Nanos(5), Nanos(8)] {
+            let waiting = Room::default().admit(frame[4..].to_vec(), at, || {});
+            set.sender.send((set.places[index].link.id, Received::Payload(waiting))).unwrap();
+        }
+        for at in [Nanos(5), Nanos(8)] {
+            assert!(matches!(set.poll_event(Instant::now()), Some((0, LinkEvent::Frame(_)))));
+            assert_eq!(set.handled_until, at);
+        }
+        let before = Nanos(clock::monotonic_ns());
+        assert!(set.poll_event(Instant::now()).is_none() && set.handled_until >= before);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use plimsoll_model::Nanos;
 use plimsoll_sys::thread::lock;
 
 use crate::frame::AGENT_FRAME_BYTES_MAX;
@@ -27,12 +28,15 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) payload: Vec<u8>,
+    /// Time of its arrival.
+    pub(crate) at: Nanos,
     room: Arc<Shared>,
 }
 
 impl Room {
-    /// Waits until there is room for `payload`, and calls `alive` meanwhile. An empty room has room for any frame.
-    pub(crate) fn admit(&self, payload: Vec<u8>, mut alive: impl FnMut()) -> Waiting {
+    /// Waits until there is room for a payload that arrived at `at`, and calls `alive` meanwhile. An empty room has room
+    /// for any frame.
+    pub(crate) fn admit(&self, payload: Vec<u8>, at: Nanos, mut alive: impl FnMut()) -> Waiting {
         let bytes = payload.len();
         let is_full = |used: &mut usize| *used > 0 && *used + bytes > WAITING_BYTES_MAX;
         let mut used_bytes = lock(&self.0.used_bytes);
@@ -42,7 +46,7 @@ impl Room {
             alive();
         }
         *used_bytes += bytes;
-        Waiting { payload, room: Arc::clone(&self.0) }
+        Waiting { payload, at, room: Arc::clone(&self.0) }
     }
 }
 
@@ -71,7 +75,7 @@ mod tests {
                 let payload = vec![frame; WAITING_BYTES_MAX / 3];
                 // The receiver is gone once the wait has ended.
                 let alive = || _ = waits.send(());
-                if sender.send(of_reader.admit(payload, alive)).is_err() {
+                if sender.send(of_reader.admit(payload, Nanos::ZERO, alive)).is_err() {
                     return frame;
                 }
             }
@@ -95,8 +99,8 @@ mod tests {
     #[test]
     fn a_frame_larger_than_the_room_is_admitted_alone() {
         let room = Room::default();
-        let large = room.admit(vec![0; 2 * WAITING_BYTES_MAX], || {});
+        let large = room.admit(vec![0; 2 * WAITING_BYTES_MAX], Nanos::ZERO, || {});
         drop(large);
-        assert_eq!(room.admit(vec![1], || {}).payload, [1]);
+        assert_eq!(room.admit(vec![1], Nanos::ZERO, || {}).payload, [1]);
     }
 }

@@ -461,7 +461,9 @@ impl LoadAgents {
             run.handle_round_trip(self.agents.longest_round_trip());
             (0..run.agents())
                 .for_each(|index| run.handle_last_frame(index, self.agents.last_frame_at(index)));
-            run.handle_timeout(now());
+            if self.agents.handled_until >= run.poll_timeout() {
+                run.handle_timeout(now());
+            }
         }
     }
 

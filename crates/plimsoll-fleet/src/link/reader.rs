@@ -150,7 +150,7 @@ impl<R: Read> Reader<R> {
             let received = match read {
                 Ok(Some(payload)) => match &self.host {
                     Some(host) if host.handle(&payload, at) => continue,
-                    _ => Received::Payload(room.admit(payload, alive)),
+                    _ => Received::Payload(room.admit(payload, at, alive)),
                 },
                 Ok(None) => Received::Closed(Ending::Closed),
                 Err(error) => Received::Closed(Ending::Frame(error)),
