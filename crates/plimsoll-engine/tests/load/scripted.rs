@@ -56,13 +56,15 @@ pub(crate) fn read_request(stream: &mut TcpStream) -> bool {
 /// Longer than anything takes on a host whose CPUs are busy with other tests.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
-/// Timers of a plan that end nothing.
+/// Timers that end no connection and no answer.
 pub(crate) const PATIENT: Timeouts =
     Timeouts { deadline: None, linger: PATIENCE, connect: PATIENCE };
 
-/// A plan whose own timers end nothing unless a test sets them.
+/// A plan whose own timers end nothing unless a test sets them. On a busy host operations wait for connections for
+/// long: without a deadline they are given up after a second.
 pub(crate) fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
-    LoadPlan { threads: 2, timeouts: PATIENT, ..LoadPlan::plain(&[&[address]], pacing) }
+    let timeouts = Timeouts { deadline: Some(PATIENCE), ..PATIENT };
+    LoadPlan { threads: 2, timeouts, ..LoadPlan::plain(&[&[address]], pacing) }
 }
 
 pub(crate) fn open(per_s: f64, ms: u64) -> Pacing {
