@@ -1,15 +1,17 @@
 //! A laboratory whose hosts are network namespaces: each counts for itself, and however it ends, nothing of
 //! it is left. These tests need CAP_SYS_ADMIN; without it they say so and check nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use serde_json::Value;
 
 use e2e::namespace::is_privileged;
 use e2e::plimsoll::{Plimsoll, Running};
-use e2e::process::Process;
+use e2e::process::{self, Process};
 use e2e::wait;
 
 fn hold(flags: &[&str]) -> Plimsoll {
@@ -22,23 +24,30 @@ fn network(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
-/// Waits for a hold that makes load, and returns its namespaces.
-fn networks(running: &mut Running) -> BTreeSet<PathBuf> {
+/// Waits for a hold that makes load, and returns its namespaces. They stay open: the kernel gives the number of one that
+/// is gone to the next, which may be another test's.
+fn networks(running: &mut Running) -> BTreeMap<PathBuf, File> {
     let file = running.folder().join("run/intervals.jsonl");
     wait::until("a second of load", || {
         assert!(!running.has_ended(), "the lab ended too soon");
         fs::read_to_string(&file).ok().filter(|text| text.contains('\n'))
     });
-    running.descendants().iter().filter_map(|seen| network(seen.pid)).collect()
+    let open = |seen: &Process| {
+        let file = File::open(format!("/proc/{}/ns/net", seen.pid)).ok()?;
+        Some((fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?, file))
+    };
+    running.descendants().iter().filter_map(open).collect()
 }
 
-/// Returns every process that is in one of `networks` or keeps one open.
-fn holders(networks: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-    let folders = fs::read_dir("/proc").expect("Linux has it").flatten().map(|entry| entry.path());
+/// Returns every process that is in one of `networks` or keeps one open, but for this one and those that it starts.
+fn holders(networks: &BTreeMap<PathBuf, File>) -> Vec<PathBuf> {
+    let others = process::entries(Path::new("/proc")).into_iter();
+    let own = env::current_exe().ok();
+    let folders = others.filter(|folder| fs::read_link(folder.join("exe")).ok() != own);
     let holds = |folder: &PathBuf| {
         let files = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
         let links = files.map(|file| file.path()).chain([folder.join("ns/net")]);
-        links.filter_map(|link| fs::read_link(link).ok()).any(|link| networks.contains(&link))
+        links.filter_map(|link| fs::read_link(link).ok()).any(|link| networks.contains_key(&link))
     };
     folders.filter(holds).collect()
 }
@@ -69,7 +78,7 @@ fn every_host_counts_for_itself() {
     let mut running = hold(&["--isolate", "netns", "--for", "3s"]).start();
     let networks = networks(&mut running);
     assert_eq!(networks.len(), 3, "{networks:?}");
-    assert!(!networks.contains(&network(running.pid()).expect("it runs")), "{networks:?}");
+    assert!(!networks.contains_key(&network(running.pid()).expect("it runs")));
     let haproxy = running.named("haproxy").pop().expect("the SUT runs");
     let links = fs::read_to_string(format!("/proc/{}/net/dev", haproxy.pid)).expect("links");
     assert!(links.contains("clients:") && links.contains("backends:"), "{links}");
