@@ -97,51 +97,73 @@ fn connections_per_second_with_https() {
     assert_eq!(summary.count("handshakes.resumed"), 0);
 }
 
-#[test]
-fn throughput_with_and_without_tls() {
+fn throughput(case: &str, sut: &str) {
     let _machine = beside_others();
-    for (case, sut) in [("7.3", "embedded"), ("7.7", "haproxy")] {
-        let flags = ["--sut", sut, "--target", "200", "--object-size", "1KB,mixed"];
-        let (_, results) = met(&lab(case, &flags));
-        assert_eq!(results.len(), 2);
-        for (result, bytes) in results.iter().zip([1_000.0, 52_520.0]) {
-            assert_eq!(result["transactions_per_connection"], 10);
-            assert_near(kpi(result, "application_transactions_per_second"), 200.0);
-            assert_near(kpi(result, "tcp_connections_per_second"), 20.0);
-            assert!(kpi(result, "inspected_throughput_bit_s") > 150.0 * bytes * 8.0, "{result}");
-        }
+    let flags = ["--sut", sut, "--target", "200", "--object-size", "1KB,mixed"];
+    let (_, results) = met(&lab(case, &flags));
+    assert_eq!(results.len(), 2);
+    for (result, bytes) in results.iter().zip([1_000.0, 52_520.0]) {
+        assert_eq!(result["transactions_per_connection"], 10);
+        assert_near(kpi(result, "application_transactions_per_second"), 200.0);
+        assert_near(kpi(result, "tcp_connections_per_second"), 20.0);
+        assert!(kpi(result, "inspected_throughput_bit_s") > 150.0 * bytes * 8.0, "{result}");
     }
 }
 
 #[test]
-fn latency_runs_at_half_of_what_was_measured() {
+fn throughput_with_http() {
+    throughput("7.3", "embedded");
+}
+
+#[test]
+fn throughput_with_https() {
+    throughput("7.7", "haproxy");
+}
+
+/// Latency is measured at half of the rates that are known.
+fn latency(case: &str, sut: &str) {
     let _machine = beside_others();
-    for (case, sut) in [("7.4", "haproxy"), ("7.8", "nginx")] {
-        let known = ["--measured-cps", "80", "--measured-tps", "400"];
-        let flags = ["--sut", sut, "--object-size", "1KB"];
-        let (_, results) = met(&lab(case, &[&flags[..], &known].concat()));
-        let seen: Vec<_> =
-            results.iter().map(|one| (one["scenario"].as_u64(), one["target"].as_f64())).collect();
-        assert_eq!(seen, [(Some(1), Some(40.0)), (Some(2), Some(200.0))]);
-        for result in &results {
-            let of = |name: &str| result["kpis"][name]["avg"].as_f64().expect("measured");
-            // The RFC's clocks start with the SYN; TLS and TCP come before the request.
-            assert!(of("ttfb_rfc9411_ms") > of("ttfb_request_ms"), "{case}: {result}");
-            assert!(of("ttlb_rfc9411_ms") >= of("ttfb_rfc9411_ms"), "{case}: {result}");
-        }
+    let known = ["--measured-cps", "80", "--measured-tps", "400"];
+    let flags = ["--sut", sut, "--object-size", "1KB"];
+    let (_, results) = met(&lab(case, &[&flags[..], &known].concat()));
+    let seen: Vec<_> =
+        results.iter().map(|one| (one["scenario"].as_u64(), one["target"].as_f64())).collect();
+    assert_eq!(seen, [(Some(1), Some(40.0)), (Some(2), Some(200.0))]);
+    for result in &results {
+        let of = |name: &str| result["kpis"][name]["avg"].as_f64().expect("measured");
+        // The RFC's clocks start with the SYN; TLS and TCP come before the request.
+        assert!(of("ttfb_rfc9411_ms") > of("ttfb_request_ms"), "{case}: {result}");
+        assert!(of("ttlb_rfc9411_ms") >= of("ttfb_rfc9411_ms"), "{case}: {result}");
     }
 }
 
 #[test]
-fn concurrent_connections() {
+fn latency_with_http() {
+    latency("7.4", "haproxy");
+}
+
+#[test]
+fn latency_with_https() {
+    latency("7.8", "nginx");
+}
+
+fn concurrent_connections(case: &str, sut: &str) {
     let _machine = beside_others();
-    for (case, sut) in [("7.5", "haproxy"), ("7.9", "embedded")] {
-        let (summary, results) = met(&lab(case, &["--sut", sut, "--target", "150"]));
-        assert_eq!(kpi(&results[0], "concurrent_tcp_connections"), 150.0);
-        assert_eq!(results[0]["unit"], "connections");
-        assert!(kpi(&results[0], "application_transactions_per_second") > 0.0);
-        assert_eq!(summary.count("connections.reset_by_peer"), 0);
-    }
+    let (summary, results) = met(&lab(case, &["--sut", sut, "--target", "150"]));
+    assert_eq!(kpi(&results[0], "concurrent_tcp_connections"), 150.0);
+    assert_eq!(results[0]["unit"], "connections");
+    assert!(kpi(&results[0], "application_transactions_per_second") > 0.0);
+    assert_eq!(summary.count("connections.reset_by_peer"), 0);
+}
+
+#[test]
+fn concurrent_connections_with_http() {
+    concurrent_connections("7.5", "haproxy");
+}
+
+#[test]
+fn concurrent_connections_with_https() {
+    concurrent_connections("7.9", "embedded");
 }
 
 #[test]
