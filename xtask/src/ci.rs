@@ -2,7 +2,7 @@
 //! that fails does not keep the later ones from running: one run shows all that is wrong.
 //!
 //! End-to-end tests mostly wait. What only computes (the other tests, the documentation) runs beside them in the CPU
-//! time that they leave; those that measure run after them. Packages are installed beside the build.
+//! time that they leave; those that measure run after them. Quick checks run, and packages are installed, beside the build.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -108,12 +108,13 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
 }
 
 fn full() -> Vec<Outcome> {
-    // Only the end-to-end tests need the packages, which are mostly waited for.
-    let packages = thread::spawn(|| carry_out(PACKAGES, Priority::Usual));
+    let usual = |step| carry_out(step, Priority::Usual);
+    // The build begins on one CPU. Only the end-to-end tests need the packages, which are mostly waited for.
+    let quick = thread::spawn(move || QUICK.into_iter().chain([PACKAGES]).map(usual).collect());
     // Builds beside the waiting tests take the CPU time that these need: 8 of 346 failed.
-    let first = QUICK.into_iter().chain([BUILD, LINTS, STRIP]);
-    let mut outcomes: Vec<_> = first.map(|step| carry_out(step, Priority::Usual)).collect();
-    outcomes.insert(0, packages.join().expect("installing does not panic"));
+    let built = [BUILD, LINTS, STRIP].map(usual);
+    let mut outcomes: Vec<_> = quick.join().expect("no step panics");
+    outcomes.extend(built);
     let began = Instant::now();
     // Eight at a time use half of the time of two CPUs (509 s for 548 s of CPU time), and the steps beside them the other
     // half. With twelve all end no earlier (579 s, and 615 to 702 s), and up to eight tests fail on a slow host.
