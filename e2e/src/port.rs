@@ -34,11 +34,11 @@ pub fn free_row(count: u16) -> u16 {
     let span = ephemeral_from().saturating_sub(LOWEST).saturating_sub(count).max(1);
     // Test processes begin far apart and each uses the next ones.
     let first = (std::process::id() % u32::from(span)) as u16;
+    let taken = taken();
     for _ in 0..span {
         let step = TRIED.fetch_add(count, Ordering::Relaxed);
         let offset = (u32::from(first) * 31 + u32::from(step)) % u32::from(span);
         let port = LOWEST + offset as u16;
-        let taken = taken();
         if !(port..port + count).any(|port| taken.contains(&port)) {
             return port;
         }
