@@ -90,6 +90,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let _on_another_address = TcpListener::bind(("127.0.0.2", port)).unwrap();
+        let _outside_the_range = TcpListener::bind("127.0.0.1:0").unwrap();
         let root = tempfile::tempdir().unwrap();
         let sysctls = root.path().join("sys/net/ipv4");
         std::fs::create_dir_all(&sysctls).unwrap();
